@@ -40,6 +40,7 @@ pub fn unanswered(python: Python<'_>, error: &AssessmentError) -> PyErr {
         AssessmentError::NotCalibrated { .. } => "execution-time-unknown",
         AssessmentError::Unknown { .. }
         | AssessmentError::Ambiguous { .. }
+        | AssessmentError::Unobserved { .. }
         | AssessmentError::Empty { .. }
         | AssessmentError::FrequencyModel(_)
         | AssessmentError::Resolution(_)

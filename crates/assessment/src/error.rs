@@ -42,6 +42,12 @@ pub enum AssessmentError {
         /// The task, as `service.task`.
         task: String,
     },
+    /// A log of requests does not tell the load of a service.
+    #[error("{what}")]
+    Unobserved {
+        /// The reason, and what would do.
+        what: String,
+    },
     /// A reservation could not be derived.
     #[error(transparent)]
     Resolution(#[from] tailbound_analysis::resolution::ResolutionError),

@@ -12,6 +12,7 @@ mod error;
 pub mod execution_times;
 pub mod interface;
 pub mod mode_content;
+pub mod observed_load;
 mod predicted_supply;
 pub mod prediction;
 pub mod protocols;

@@ -535,21 +535,17 @@ fn answer_of_queue(
     }
 }
 
-/// Predicts a queue whose execution times a description could have: a law of a formula, or a histogram, whose
+/// Predicts a queue whose execution times a description could have, `from` a formula, or from a histogram or a log, whose
 /// response times lie between those that are told whatever the law within the bins. Judges promises about it.
 ///
 /// # Errors
 /// The queue makes no sense, or no method holds for it.
 pub fn predict_described_queue(
-    (rate, times): (Rate, ExecutionTime),
+    (rate, times, from): (Rate, ExecutionTime, &str),
     (server, supply): (ReservationServer, QueueSupply),
     slos: &[Slo],
     query: &PredictionQuery<'_>,
 ) -> Result<PredictionAnswer, AnalysisError> {
-    let from = match &times {
-        ExecutionTime::Histogram { .. } => "histogram of execution times",
-        _ => "execution times as given",
-    };
     let service = described_service(rate, times);
     let mut points = query.points();
     let promised = slos.iter().map(|slo| slo.percentile.probability());

@@ -4,8 +4,8 @@ mod analyze;
 mod busy_host;
 mod calibrated_run;
 mod descriptions;
+mod file_part;
 mod frequency;
-mod histogram_file;
 mod history;
 mod interface;
 mod limit_stanza;
@@ -33,10 +33,10 @@ pub use calibrated_run::CalibratedRunArguments;
 pub use descriptions::{
     GenerateArguments, ImportArguments, ImportTool, KernelTraceArguments, SweepArguments,
 };
+pub use file_part::FilePart;
 pub use frequency::{
     FrequencyArguments, FrequencyChoice, FrequencyModelArguments, ModelArguments, ModelWhat,
 };
-pub use histogram_file::HistogramFile;
 pub use history::HistoryArguments;
 pub use interface::{ComponentScheduling, InterfaceArguments, ModelName};
 pub use limit_stanza::LimitStanza;
@@ -110,7 +110,7 @@ pub enum Verb {
     /// The response times that the reservations of a description will give, or those of one queue.
     Predict(Box<PredictArguments>),
     /// The reservations that keep the promises of a description, or of one queue.
-    Size(SizeArguments),
+    Size(Box<SizeArguments>),
     /// Whether the tasks of a description, or those named, meet their deadlines; what CPUs can hold.
     Analyze(AnalyzeArguments),
     /// The least reservations on which tasks meet their deadlines, of a description or those named.
@@ -264,7 +264,7 @@ pub struct QueueArguments {
     #[command(flatten)]
     pub load: LoadArguments,
     /// Budget of the server.
-    #[arg(short, long, requires = "rate")]
+    #[arg(short, long, requires = "load")]
     pub budget: Option<Duration>,
     /// Period of the server, or of the quota of a limit (100ms if left out).
     #[arg(short, long)]
@@ -274,7 +274,7 @@ pub struct QueueArguments {
     #[arg(
         long,
         value_name = "LIMIT",
-        requires = "rate",
+        requires = "load",
         conflicts_with_all = ["server", "budget", "frequency_model"]
     )]
     pub limit: Option<CpuLimit>,
@@ -282,6 +282,7 @@ pub struct QueueArguments {
 
 /// The load of a queue.
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("load").args(["rate", "request_log"]).multiple(true))]
 pub struct LoadArguments {
     /// Rate of the Poisson arrivals, such as 200/s.
     #[arg(short = 'R', long)]
@@ -306,7 +307,15 @@ pub struct LoadArguments {
         requires = "rate",
         conflicts_with_all = ["execution_time", "execution_time_samples", "batch"]
     )]
-    pub execution_time_histogram: Option<HistogramFile>,
+    pub execution_time_histogram: Option<FilePart>,
+    /// A log of requests (an access log, or spans of OpenTelemetry) that tells rate and execution times, and the name of the
+    /// service where the spans are of several; --rate replaces its rate.
+    #[arg(
+        long,
+        value_name = "FILE[:SERVICE]",
+        conflicts_with_all = ["execution_time", "execution_time_samples", "execution_time_histogram", "batch"]
+    )]
+    pub request_log: Option<FilePart>,
     /// With a FILE: only this service; of a manifest this container, or WORKLOAD/CONTAINER.
     #[arg(long, value_name = "NAME")]
     pub service: Option<String>,

@@ -23,6 +23,7 @@ mod named_files;
 mod on_host;
 mod parser;
 mod problem;
+mod request_log;
 pub mod rt_app;
 mod schema;
 mod section;
@@ -61,6 +62,7 @@ pub use parser::{
     Checked, DescriptionFormat, Extended, LoadError, LoadedDescription, Place, check, parse,
 };
 pub use problem::{Problem, Problems, Severity};
+pub use request_log::{LoggedRequest, RequestLog, parse_request_log};
 pub use section::{Section, SectionKind, Sections};
 pub use validation::Check;
 pub use writer::{NotWritable, overheads_to_toml, to_toml};

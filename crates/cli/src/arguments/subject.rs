@@ -31,6 +31,7 @@ impl PredictArguments {
         let load = &self.queue.load;
         let of_queue = [
             ("--rate", load.rate.is_some()),
+            ("--request-log", load.request_log.is_some()),
             ("--slo", !self.slos.is_empty()),
             ("--period", self.queue.period.is_some()),
         ];
@@ -55,6 +56,7 @@ impl SizeArguments {
         let load = &self.load;
         let of_queue = [
             ("--rate", load.rate.is_some()),
+            ("--request-log", load.request_log.is_some()),
             ("--slo", !self.slos.is_empty()),
         ];
         let of_description = [
@@ -96,13 +98,15 @@ impl LoadArguments {
                 ),
                 format!("leave {option} out, or describe the system in TOML"),
             )),
-            (true, ..) if self.rate.is_none() => Err(Failure::with_help(
-                format!(
-                    "the manifest {} does not say what load its container has",
-                    file.display()
-                ),
-                "give it, such as --rate 3/s --execution-time 30ms",
-            )),
+            (true, ..) if self.rate.is_none() && self.request_log.is_none() => {
+                Err(Failure::with_help(
+                    format!(
+                        "the manifest {} does not say what load its container has",
+                        file.display()
+                    ),
+                    "give it, such as --rate 3/s --execution-time 30ms or --request-log access.log",
+                ))
+            }
             (true, ..) => Ok(AnswerSubject::Manifest(file)),
             (false, ..) => Ok(AnswerSubject::Description(file)),
         }

@@ -6,38 +6,43 @@ use std::path::Path;
 use tailbound_analysis::notation::ExecutionNotation;
 use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_analysis::{CpuLimit, Promise, Quota};
+use tailbound_assessment::observed_load::ObservedLoad;
 use tailbound_assessment::prediction::{
     PredictionAnswer, QueueSupply, described_queue, predict_described_queue, predict_queue,
 };
-use tailbound_model::{Bin, ExecutionTime, ReservationServer, ServerKind, Slo, parse_exposition};
+use tailbound_model::{
+    ExecutionTime, Problems, ReservationServer, ServerKind, Slo, parse_exposition,
+    parse_request_log,
+};
 use tailbound_reservation::Rule;
-use tailbound_time::Duration;
+use tailbound_time::{Duration, Rate};
 
-use crate::arguments::{HistogramFile, LoadArguments, PredictArguments, QueueArguments};
+use crate::arguments::{FilePart, LoadArguments, PredictArguments, QueueArguments};
 use crate::failure::Failure;
-use crate::output::read_file;
+use crate::output::{Output, read_file};
 
 /// Predicts the queue of the arguments, under a CPU limit if there is one.
 pub fn answer(
     arguments: &PredictArguments,
     limit: Option<CpuLimit>,
+    output: &Output,
 ) -> Result<PredictionAnswer, Failure> {
     let supply = match limit {
         Some(_) => QueueSupply::Capped,
         None => QueueSupply::Guaranteed,
     };
     let load = &arguments.queue.load;
-    if let (Some(rate), Some(times)) = (load.rate, described_times(load)?) {
+    if let Some(DescribedLoad { rate, times, from }) = described_load(load, output)? {
         let server = server(&arguments.queue, limit)?;
         let answer = predict_described_queue(
-            (rate, times),
+            (rate, times, from),
             (server, supply),
             &slos(arguments),
             &arguments.query(),
         );
         return answer.map_err(Failure::from_error);
     }
-    let queue = queue(load, server(&arguments.queue, limit)?)?;
+    let queue = queue(load, server(&arguments.queue, limit)?, output)?;
     let answer = predict_queue((&queue, supply), &slos(arguments), &arguments.query());
     answer.map_err(Failure::from_error)
 }
@@ -45,25 +50,6 @@ pub fn answer(
 /// The promises of the arguments.
 pub fn slos(arguments: &PredictArguments) -> Vec<Slo> {
     arguments.slos.iter().map(Promise::as_slo).collect()
-}
-
-/// The execution times of the arguments, where a description could have them: a histogram, or a law.
-fn described_times(load: &LoadArguments) -> Result<Option<ExecutionTime>, Failure> {
-    if let Some(histogram) = &load.execution_time_histogram {
-        let bins = bins(histogram)?;
-        return Ok(Some(ExecutionTime::Histogram { bins, file: None }));
-    }
-    match notation(load)? {
-        Some(ExecutionNotation::Law(_)) if load.batch != 1 => Err(Failure::with_help(
-            format!(
-                "--batch {} is for execution times that are listed, and here they have a law",
-                load.batch
-            ),
-            "give times with probabilities, such as --execution-time 1ms:0.5,3ms:0.5",
-        )),
-        Some(ExecutionNotation::Law(law)) => Ok(Some(law)),
-        _ => Ok(None),
-    }
 }
 
 /// The execution times that the arguments write out.
@@ -76,32 +62,41 @@ fn notation(load: &LoadArguments) -> Result<Option<ExecutionNotation>, Failure> 
 }
 
 /// The queue of the arguments, on their server.
-pub fn queue_of_arguments(arguments: &PredictArguments) -> Result<PoissonQueue, Failure> {
-    queue(&arguments.queue.load, server(&arguments.queue, None)?)
+pub fn queue_of_arguments(
+    arguments: &PredictArguments,
+    output: &Output,
+) -> Result<PoissonQueue, Failure> {
+    let server = server(&arguments.queue, None)?;
+    queue(&arguments.queue.load, server, output)
 }
 
 /// The queue that the arguments describe, on `server`.
 pub fn queue(
     arguments: &LoadArguments,
     server: ReservationServer,
+    output: &Output,
 ) -> Result<PoissonQueue, Failure> {
+    if let Some(DescribedLoad { rate, times, .. }) = described_load(arguments, output)? {
+        let queue = described_queue(rate, times, server).map_err(Failure::from_error)?;
+        return Ok(PoissonQueue {
+            batches: vec![(arguments.batch, 1.0)],
+            ..queue
+        });
+    }
     let rate = arguments.rate.ok_or_else(|| {
         Failure::with_help(
             "neither a description nor a rate is given",
-            "name a description, or give --rate 200/s --execution-time 2ms",
+            "name a description, or give --rate 200/s --execution-time 2ms or --request-log FILE",
         )
     })?;
-    if let Some(times) = described_times(arguments)? {
-        return described_queue(rate, times, server).map_err(Failure::from_error);
-    }
     let execution_times = match (notation(arguments)?, &arguments.execution_time_samples) {
         (Some(ExecutionNotation::Values(values)), None) => values,
         (None, Some(file)) => samples(file)?,
         _ => {
             return Err(Failure::with_help(
-                "one of --execution-time, --execution-time-samples and --execution-time-histogram is needed",
-                "give --execution-time 2ms, --execution-time 1ms:0.5,3ms:0.5, --execution-time-samples FILE or \
-                 --execution-time-histogram FILE",
+                "one of --execution-time, --execution-time-samples, --execution-time-histogram and --request-log is needed",
+                "give --execution-time 2ms, --execution-time 1ms:0.5,3ms:0.5, --execution-time-samples FILE, \
+                 --execution-time-histogram FILE or --request-log FILE",
             ));
         }
     };
@@ -146,12 +141,63 @@ fn quota(limit: CpuLimit, period: Option<Duration>) -> Result<Quota, Failure> {
     quota.map_err(|error| Failure::with_help(format!("--limit: {}", error.what), error.right))
 }
 
-/// The bins of a histogram.
-fn bins(histogram: &HistogramFile) -> Result<Vec<Bin>, Failure> {
-    let text = read_file(&histogram.file)?;
-    let shown = histogram.file.display().to_string();
-    let bins = parse_exposition(&text, histogram.metric.as_deref(), &shown);
-    bins.map_err(|problems| Failure::Description { problems, text })
+/// `DescribedLoad` is a load whose execution times a description could have: bins, or a law.
+struct DescribedLoad {
+    rate: Rate,
+    times: ExecutionTime,
+    /// Whence they are.
+    from: &'static str,
+}
+
+/// The load of a histogram, of a log or of a law, if the arguments name one; what it rests on is noted.
+fn described_load(
+    arguments: &LoadArguments,
+    output: &Output,
+) -> Result<Option<DescribedLoad>, Failure> {
+    let of_bins = |bins| ExecutionTime::Histogram { bins, file: None };
+    if let Some(log) = &arguments.request_log {
+        let log = read_part(log, parse_request_log)?;
+        let observed = ObservedLoad::of(&log).map_err(Failure::from_assessment)?;
+        let remarks = observed.remarks();
+        remarks.iter().for_each(|remark| output.note(remark));
+        return Ok(Some(DescribedLoad {
+            rate: arguments.rate.unwrap_or(observed.rate),
+            times: of_bins(observed.bins),
+            from: "log of requests",
+        }));
+    }
+    let Some(rate) = arguments.rate else {
+        return Ok(None);
+    };
+    let (times, from) = match (&arguments.execution_time_histogram, notation(arguments)?) {
+        (Some(histogram), _) => (
+            of_bins(read_part(histogram, parse_exposition)?),
+            "histogram of execution times",
+        ),
+        (None, Some(ExecutionNotation::Law(_))) if arguments.batch != 1 => {
+            return Err(Failure::with_help(
+                format!(
+                    "--batch {} is for execution times that are listed, and here they have a law",
+                    arguments.batch
+                ),
+                "give times with probabilities, such as --execution-time 1ms:0.5,3ms:0.5",
+            ));
+        }
+        (None, Some(ExecutionNotation::Law(law))) => (law, "execution times as given"),
+        _ => return Ok(None),
+    };
+    Ok(Some(DescribedLoad { rate, times, from }))
+}
+
+/// What `parse` reads from the part of a file.
+fn read_part<T>(
+    part: &FilePart,
+    parse: fn(&str, Option<&str>, &str) -> Result<T, Problems>,
+) -> Result<T, Failure> {
+    let text = read_file(&part.file)?;
+    let shown = part.file.display().to_string();
+    let read = parse(&text, part.part.as_deref(), &shown);
+    read.map_err(|problems| Failure::Description { problems, text })
 }
 
 /// The share of each value.

@@ -32,9 +32,9 @@ pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Fa
         AnswerSubject::Manifest(file) => {
             let limit = limit_in(file, arguments)?;
             output.note(format!("the container's CPU limit is {limit}"));
-            of_queue(arguments, Some(limit))?
+            of_queue(arguments, Some(limit), output)?
         }
-        AnswerSubject::Queue => of_queue(arguments, arguments.queue.limit)?,
+        AnswerSubject::Queue => of_queue(arguments, arguments.queue.limit, output)?,
     };
     prediction
         .remarks
@@ -53,8 +53,9 @@ pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Fa
 fn of_queue(
     arguments: &PredictArguments,
     limit: Option<CpuLimit>,
+    output: &Output,
 ) -> Result<(String, HostPrediction), Failure> {
-    let answers = vec![super::calculate::answer(arguments, limit)?];
+    let answers = vec![super::calculate::answer(arguments, limit, output)?];
     Ok(("A queue".into(), answers.into()))
 }
 

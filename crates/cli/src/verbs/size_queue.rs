@@ -20,7 +20,7 @@ pub fn carry_out(
     is_limit: bool,
     output: &Output,
 ) -> Result<Sizing, Failure> {
-    let queue = queue(&arguments.load, ReservationServer::Dedicated)?;
+    let queue = queue(&arguments.load, ReservationServer::Dedicated, output)?;
     let range = match (arguments.period, is_limit) {
         (period, true) => limit_periods(period)?,
         (Some(range), false) => range,
