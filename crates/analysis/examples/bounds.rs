@@ -1,7 +1,8 @@
 //! Simulates random settings in exact nanoseconds and counts what contradicts their predictions.
 //!
-//! Usage: bounds [SETTINGS] [JOBS] [SEED]; the result is JSON on standard output. A contradicted prediction is
-//! simulated again, with ten times as many jobs and another seed, and what the second simulation contradicts counts.
+//! Usage: bounds [SETTINGS] [JOBS] [SEED] [LAWS]; the result is JSON on standard output. LAWS settings have execution
+//! times of an exponential or lognormal law, and the others of a few values. A contradicted prediction is simulated
+//! again, with ten times as many jobs and another seed, and what the second simulation contradicts counts.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 #[path = "../tests/random_queues/mod.rs"]
@@ -11,7 +12,7 @@ mod simulated_queue;
 
 use std::time::Instant;
 
-use random_queues::{ComparedNumber, Comparison, RULES, SettingRanges, compare};
+use random_queues::{ComparedNumber, Comparison, LawSetting, RULES, SettingRanges, compare};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use tailbound_analysis::response_time::PoissonQueue;
@@ -27,6 +28,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let mut next = |default: u64| arguments.next().map_or(default, |one| one.parse().unwrap());
     let (settings, jobs, seed) = (next(1_000), next(200_000), next(1));
+    let laws = next(settings / 3);
     let ranges = SettingRanges {
         seed,
         load: LOAD,
@@ -36,17 +38,42 @@ fn main() {
         let queue = ranges.queue(number);
         row(number, &queue, settled(&queue, number, jobs as usize))
     };
-    let rows: Vec<Value> = (0..settings).into_par_iter().map(one).collect();
-    let rules: Vec<Value> = RULES.iter().map(|(rule, _)| summary(rule, &rows)).collect();
+    let with_law = |number: u64| law_row(number, &ranges.law_setting(number), jobs as usize);
+    let mut rows: Vec<Value> = (0..settings).into_par_iter().map(one).collect();
+    rows.par_extend((0..laws).into_par_iter().map(with_law));
+    let rules = RULES
+        .iter()
+        .flat_map(|(rule, _)| [false, true].map(|has_law| summary((rule, has_law), &rows)));
+    let rules: Vec<Value> = rules.collect();
     let document = json!({
         "schema_version": 1,
         "settings": settings,
+        "laws": laws,
         "jobs": jobs,
         "seed": seed,
         "rules": rules,
         "rows": rows,
     });
     println!("{}", serde_json::to_string_pretty(&document).unwrap());
+}
+
+/// A setting of a continuous law with its bounds and what was simulated.
+fn law_row(number: u64, setting: &LawSetting, jobs: usize) -> Value {
+    let begin = Instant::now();
+    let predicted = setting.predict(&SharpPoints::default());
+    let seconds = begin.elapsed().as_secs_f64();
+    let comparison = predicted.and_then(|_| {
+        let first = setting.compare((jobs, number))?;
+        let is_contradicted = first.wrong().next().is_some();
+        match is_contradicted {
+            false => Ok(first),
+            true => setting.compare((jobs * AGAIN, number + (1 << 32))),
+        }
+    });
+    let comparison = comparison.map(|comparison| (comparison, seconds));
+    let mut row = row(number, &setting.queue, comparison);
+    row["law"] = serde_json::to_value(&setting.time).unwrap();
+    row
 }
 
 /// A comparison, repeated with more jobs where the first one contradicts the prediction; and how many seconds the
@@ -119,9 +146,13 @@ fn number_row(number: &ComparedNumber) -> Value {
     })
 }
 
-/// The summary of all settings of a rule: how many there were, were answered, and were contradicted.
-fn summary(rule: &str, rows: &[Value]) -> Value {
-    let of_rule: Vec<&Value> = rows.iter().filter(|row| row["rule"] == rule).collect();
+/// The summary of all settings of a rule, with a continuous law or without: how many there were, were answered, and
+/// were contradicted.
+fn summary((rule, has_law): (&str, bool), rows: &[Value]) -> Value {
+    let of_rule = rows.iter().filter(|row| row["rule"] == rule);
+    let of_rule: Vec<&Value> = of_rule
+        .filter(|row| row["law"].is_object() == has_law)
+        .collect();
     let with_evidence = |word: &str| -> Vec<&Value> {
         let chosen = of_rule.iter().filter(|row| row["evidence"] == word);
         chosen.copied().collect()
@@ -153,6 +184,7 @@ fn summary(rule: &str, rows: &[Value]) -> Value {
         .sum();
     json!({
         "rule": rule,
+        "has_law": has_law,
         "settings": of_rule.len(),
         "refused": of_rule.len() - bounds.len() - estimates.len(),
         "bounds": bounds.len(),

@@ -1,6 +1,8 @@
 //! How tasks, servers, promises, periods, shares of a CPU and execution times are written in one line: on
 //! the command line and in Python, read here for both.
 
+mod execution;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -8,6 +10,7 @@ use tailbound_model::{Percentile, ServerKind};
 use tailbound_time::Duration;
 
 use crate::{AnalysisError, Promise, SporadicTask};
+pub use execution::ExecutionNotation;
 
 /// A text that is not what it should be: what is wrong with it, and how it is written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -321,32 +324,6 @@ impl FromStr for Promise {
     }
 }
 
-/// Execution times with their probabilities: `2ms`, or `1ms:0.5,3ms:0.5`.
-///
-/// That the probabilities add up to one is checked where the times are used.
-///
-/// # Errors
-/// Texts that are no times, and several of which one has no probability.
-pub fn execution_times(text: &str) -> Result<Vec<(Duration, f64)>, NotationError> {
-    let right = "write a time such as 2ms, or times with probabilities such as 1ms:0.5,3ms:0.5";
-    if !text.contains([':', ',']) {
-        return Ok(vec![(time(text, right)?, 1.0)]);
-    }
-    let one = |part: &str| {
-        let (value, probability) = part.split_once(':').ok_or_else(|| {
-            NotationError::new(format!("\"{}\" has no probability", part.trim()), right)
-        })?;
-        let share = probability.trim().parse::<f64>().ok();
-        let share = share.filter(|share| *share > 0.0 && *share <= 1.0);
-        let share = share.ok_or_else(|| {
-            let what = format!("\"{}\" is no probability", probability.trim());
-            NotationError::new(what, right)
-        })?;
-        Ok((time(value, right)?, share))
-    };
-    text.split(',').map(one).collect()
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -481,23 +458,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn execution_times_have_probabilities_where_there_are_several() {
-        assert_eq!(execution_times("2ms"), Ok(vec![(ms(2), 1.0)]));
-        let two = vec![(ms(1), 0.5), (ms(3), 0.5)];
-        assert_eq!(execution_times("1ms:0.5, 3ms:0.5"), Ok(two));
-        for (text, part) in [
-            ("1ms,3ms", "\"1ms\" has no probability"),
-            ("1ms:half", "\"half\" is no probability"),
-            ("1ms:1.5", "\"1.5\" is no probability"),
-            ("1ms:NaN", "\"NaN\" is no probability"),
-            ("1:1", "\"1\" is no time"),
-        ] {
-            let error = execution_times(text).unwrap_err().to_string();
-            assert!(error.contains(part), "{text}: {error}");
-        }
-    }
-
     proptest! {
         #[test]
         fn a_task_reads_as_it_is_written(
@@ -526,7 +486,7 @@ mod tests {
             let _ = text.parse::<BandwidthRange>();
             let _ = text.parse::<ServerNotation>();
             let _ = text.parse::<Promise>();
-            let _ = execution_times(&text);
+            let _ = text.parse::<ExecutionNotation>();
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod admission;
 mod backlog_equivalence;
+mod continuous_laws;
 mod continuous_queue;
 mod deadlines;
 mod golden;

@@ -142,7 +142,10 @@ pub fn execution_times(
     for (task_name, task) in &service.tasks {
         let subject = format!("execution time of {name}.{task_name}");
         let distribution = match &task.execution_time {
-            ExecutionTime::Constant { .. } | ExecutionTime::Uniform { .. } => None,
+            ExecutionTime::Constant { .. }
+            | ExecutionTime::Uniform { .. }
+            | ExecutionTime::Exponential { .. }
+            | ExecutionTime::Lognormal { .. } => None,
             ExecutionTime::Histogram { bins, file } => {
                 let bins = match file {
                     Some(file) => inputs.histogram(file).unwrap_or_default(),

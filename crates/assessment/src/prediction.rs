@@ -11,8 +11,8 @@ use tailbound_analysis::{
 };
 use tailbound_distribution::{Distribution, Evidence, Interval};
 use tailbound_model::{
-    Arrivals, Bin, Description, ExecutionTime, InputFiles, Percentile, ReservationServer, Service,
-    Slo, Task, Variant,
+    Arrivals, Description, ExecutionTime, InputFiles, Percentile, ReservationServer, Service, Slo,
+    Task, Variant,
 };
 use tailbound_time::{Duration, Rate, nanoseconds};
 
@@ -535,20 +535,18 @@ fn answer_of_queue(
     }
 }
 
-/// Predicts a queue whose execution times are known by bins, which come `from` a histogram or a log, and judges promises about it. Whatever
-/// the law within the bins, its response times lie between those that are told.
+/// Predicts a queue whose execution times a description could have, `from` a formula, or from a histogram or a log, whose
+/// response times lie between those that are told whatever the law within the bins. Judges promises about it.
 ///
 /// # Errors
 /// The queue makes no sense, or no method holds for it.
-pub fn predict_binned_queue(
-    (rate, bins, from): (Rate, Vec<Bin>, &str),
+pub fn predict_described_queue(
+    (rate, times, from): (Rate, ExecutionTime, &str),
     (server, supply): (ReservationServer, QueueSupply),
     slos: &[Slo],
     query: &PredictionQuery<'_>,
 ) -> Result<PredictionAnswer, AnalysisError> {
-    let times = ExecutionTime::Histogram { bins, file: None };
-    let task = Task::of(Arrivals::Poisson { rate }, times);
-    let service = Service::of(QUEUE.0, "", [("request", task)]);
+    let service = described_service(rate, times);
     let mut points = query.points();
     let promised = slos.iter().map(|slo| slo.percentile.probability());
     points.probabilities.extend(promised);
@@ -560,6 +558,26 @@ pub fn predict_binned_queue(
         dispatch_overhead: Duration::ZERO,
     };
     answer_of_queue(predict_at(&question, &points), (from, supply), slos, query)
+}
+
+/// The queue as a service with one task.
+fn described_service(rate: Rate, times: ExecutionTime) -> Service {
+    let task = Task::of(Arrivals::Poisson { rate }, times);
+    Service::of(QUEUE.0, "", [("request", task)])
+}
+
+/// The queue whose execution times a description could have, each job no shorter than it is: a budget for these is
+/// enough for the true ones.
+///
+/// # Errors
+/// The execution times are known only from a file.
+pub fn described_queue(
+    rate: Rate,
+    times: ExecutionTime,
+    server: ReservationServer,
+) -> Result<PoissonQueue, AnalysisError> {
+    let service = described_service(rate, times);
+    PoissonQueue::of_service(QUEUE.0, &service, &BTreeMap::new(), server)
 }
 
 /// Predicts every chosen service of a description in every chosen variant, from its described execution times.

@@ -341,6 +341,13 @@ fn multiple(time: Duration, factor: f64) -> Duration {
     Duration::from_secs_f64_nearest(time.as_secs_f64() * factor)
 }
 
+/// Multiplies the times of a law.
+fn stretch<const N: usize>(times: [&mut Duration; N], max: &mut Option<Duration>, factor: f64) {
+    for time in times.into_iter().chain(max) {
+        *time = multiple(*time, factor);
+    }
+}
+
 /// The description with all execution times of a service multiplied by `factor`, each to the nearest nanosecond, and
 /// the contents of the files that it names then.
 pub fn stretched(
@@ -363,6 +370,15 @@ pub fn stretched(
                 *min = multiple(*min, factor);
                 *max = multiple(*max, factor);
             }
+            ExecutionTime::Exponential { min, mean, max } => {
+                stretch([min, mean], max, factor);
+            }
+            ExecutionTime::Lognormal {
+                min,
+                median,
+                p99,
+                max,
+            } => stretch([min, median, p99], max, factor),
             ExecutionTime::Calibrated { expected } => {
                 *expected = expected.map(|expected| multiple(expected, factor));
             }
@@ -437,6 +453,12 @@ execution_time = { kind = "constant", value = "2ms" }
 [services.one.tasks.uniform]
 arrivals = { kind = "poisson", rate = "1/s" }
 execution_time = { kind = "uniform", min = "1ms", max = "3ms" }
+[services.one.tasks.exponential]
+arrivals = { kind = "poisson", rate = "1/s" }
+execution_time = { kind = "exponential", min = "1ms", mean = "3ms", max = "20ms" }
+[services.one.tasks.lognormal]
+arrivals = { kind = "poisson", rate = "1/s" }
+execution_time = { kind = "lognormal", median = "3ms", p99 = "9ms" }
 [services.one.tasks.calibrated]
 arrivals = { kind = "poisson", rate = "1/s" }
 execution_time = { kind = "calibrated", expected = "4ms" }
@@ -470,6 +492,23 @@ execution_time = { kind = "samples", file = "times.csv" }
             ExecutionTime::Uniform {
                 min: us(1_500),
                 max: us(4_500)
+            }
+        );
+        assert_eq!(
+            of("exponential"),
+            ExecutionTime::Exponential {
+                min: us(1_500),
+                mean: us(4_500),
+                max: Some(us(30_000))
+            }
+        );
+        assert_eq!(
+            of("lognormal"),
+            ExecutionTime::Lognormal {
+                min: us(0),
+                median: us(4_500),
+                p99: us(13_500),
+                max: None
             }
         );
         assert_eq!(

@@ -289,7 +289,8 @@ pub struct LoadArguments {
     /// Rate of the Poisson arrivals, such as 200/s.
     #[arg(short = 'R', long)]
     pub rate: Option<Rate>,
-    /// Execution time of a request: 2ms, or with probabilities 1ms:0.5,3ms:0.5.
+    /// Execution time of a request: 2ms, with probabilities 1ms:0.5,3ms:0.5, or a law: exponential:mean=2ms,
+    /// lognormal:median=2ms,p99=9ms, uniform:min=1ms,max=3ms (each takes min= and max=).
     #[arg(long, value_name = "TIME", requires = "rate")]
     pub execution_time: Option<String>,
     /// Measured execution times, one per line, in place of --execution-time.

@@ -6,6 +6,7 @@
 
 mod aperiodic;
 mod backend;
+mod continuous_law;
 pub mod description;
 mod exposition;
 pub mod host;
@@ -35,6 +36,7 @@ pub use backend::{
     BackendKind, BackendOption, BackendOptions, BackendTraits, CpuPromise, CpuWeight, NiceValue,
     Precedence, UnknownBackend,
 };
+pub use continuous_law::ContinuousLaw;
 pub use description::*;
 pub use exposition::parse_exposition;
 pub use host::{Host, HostOverheads, HostScheduling, HostTick, Placement, Window};

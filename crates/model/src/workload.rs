@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tailbound_time::{Duration, Rate};
 
+use crate::continuous_law::ContinuousLaw;
 use crate::description::{Protocol, Scheduling, Service, Task};
 
 /// The laws by which the jobs of a task are released.
@@ -158,6 +159,32 @@ pub enum ExecutionTime {
         /// The longest.
         max: Duration,
     },
+    /// `min` and an exponentially distributed rest.
+    Exponential {
+        /// No job is shorter.
+        #[serde(default)]
+        min: Duration,
+        /// The mean, above `min`.
+        mean: Duration,
+        /// No job is longer: where the law would have it so, a job takes just that. Left out, it is what one job in
+        /// 10^12 would exceed, 27.6 times the mean (above `min`).
+        #[serde(default)]
+        max: Option<Duration>,
+    },
+    /// `min` and a rest whose logarithm is normally distributed, known by two percentiles.
+    Lognormal {
+        /// No job is shorter.
+        #[serde(default)]
+        min: Duration,
+        /// What half of the jobs take at most, above `min`.
+        median: Duration,
+        /// What 99% of the jobs take at most, above `median`.
+        p99: Duration,
+        /// No job is longer: where the law would have it so, a job takes just that. Left out, it is what one job in
+        /// 10^12 would exceed.
+        #[serde(default)]
+        max: Option<Duration>,
+    },
     /// Drawn from measured samples: a CSV of a distribution.
     Samples {
         /// The file; relative paths start at the description.
@@ -243,6 +270,9 @@ impl ExecutionTime {
         match self {
             Self::Constant { value } => Some(*value),
             Self::Uniform { max, .. } => Some(*max),
+            Self::Exponential { .. } | Self::Lognormal { .. } => {
+                ContinuousLaw::of(self).map(|law| law.longest())
+            }
             Self::Histogram { bins, .. } => bins.iter().map(|bin| bin.to).max(),
             Self::Calibrated { expected } => *expected,
             Self::Samples { .. } | Self::Trace {} => None,
@@ -253,6 +283,9 @@ impl ExecutionTime {
     pub fn mean(&self) -> Option<Duration> {
         match self {
             Self::Uniform { min, max } => Some(middle(*min, *max)),
+            Self::Exponential { .. } | Self::Lognormal { .. } => {
+                ContinuousLaw::of(self).map(|law| Duration::from_nanos(law.mean_ns() as u64))
+            }
             Self::Histogram { bins, .. } => mean_of_bins(bins),
             other => other.longest(),
         }

@@ -58,7 +58,8 @@ impl PoissonQueue {
         self.check()?;
         self.check_load(bandwidth(self.server))?;
         let single = self.batches.iter().all(|(jobs, _)| *jobs == 1);
-        if single && let Some(found) = self.on_a_grid(Duration::ZERO) {
+        let law = ExecutionLaw::new(self.execution_times.clone())?;
+        if single && let Some(found) = self.on_a_grid(law, Duration::ZERO) {
             return found.map(|found| ResponseTimes {
                 source: ResponseSource::Bracket {
                     distribution: Box::new(found.distribution),
@@ -153,9 +154,11 @@ impl PoissonQueue {
         })
     }
 
-    /// On a server that follows the arrivals, hard constant-bandwidth or polling; `None` for others.
+    /// On a server that follows the arrivals, hard constant-bandwidth or polling, with execution times of `law`; `None`
+    /// for others.
     pub(super) fn on_a_grid(
         &self,
+        law: ExecutionLaw,
         dispatch_overhead: Duration,
     ) -> Option<Result<SlottedPrediction, AnalysisError>> {
         let solve = match self.server.in_effect() {
@@ -164,12 +167,9 @@ impl PoissonQueue {
             _ => return None,
         };
         let (budget, period) = self.server.budget_and_period()?;
-        let law = ExecutionLaw::new(self.execution_times.clone());
-        Some(law.and_then(|law| {
-            solve(&SlottedQuery {
-                dispatch_overhead,
-                ..SlottedQuery::new(self.rate, law, budget, period)
-            })
+        Some(solve(&SlottedQuery {
+            dispatch_overhead,
+            ..SlottedQuery::new(self.rate, law, budget, period)
         }))
     }
 

@@ -6,23 +6,20 @@ use tailbound_distribution::{Distribution, Evidence, Interval};
 use tailbound_model::{Arrivals, ExecutionTime, ReservationServer, Scheduling, Service, Task};
 use tailbound_time::{Duration, Rate};
 
-use super::lattice::Law;
+use super::lattice::{Law, Side};
 use super::queue::{PRECISE, PoissonQueue};
 use super::{ServiceQuery, jobs_per_second, laws, predict_at};
-use crate::slotted::SlottedPrediction;
+use crate::slotted::{ExecutionLaw, SlottedPrediction};
 use crate::{AnalysisError, Prediction, ProvedBracket, SharpPoints};
 
 /// The exact method is asked where each task has at most so many execution times; its effort grows with them.
 const MOST_VALUES: usize = 16;
 
-/// A continuous law of execution times is cut into so many slices, each rounded up.
-const SLICES: u64 = 32;
-
 impl PoissonQueue {
     /// The queue of a service all of whose tasks are Poisson: their jobs in one stream, first come,
     /// first served, with the longest of the given execution times, or of the described ones for
-    /// tasks without. Where these are known as a bracket the longer end counts, and a uniform law
-    /// is rounded up to a 32nd of its range, so that no response is shorter than the queue's.
+    /// tasks without. Where these are known as a bracket the longer end counts, and a continuous law is cut into cells of
+    /// which the longer end does, so that no response is longer than the queue's.
     ///
     /// # Errors
     /// [`AnalysisError::NotAnalysed`] for other arrivals and other orders of service,
@@ -65,15 +62,9 @@ impl PoissonQueue {
         let rate = Rate::per_second(sum).ok_or_else(|| AnalysisError::Invalid {
             what: format!("the tasks of service \"{name}\" come {sum} times a second"),
         })?;
-        let mut values: BTreeMap<Duration, f64> = BTreeMap::new();
-        for (law, of_task) in laws.iter().zip(&rates) {
-            for (time, p) in atoms(law) {
-                *values.entry(time).or_insert(0.0) += p * of_task / sum;
-            }
-        }
         Ok(Self {
             rate,
-            execution_times: values.into_iter().collect(),
+            execution_times: mixture(&laws, &rates, Side::Pessimistic),
             batches: vec![(1, 1.0)],
             server,
         })
@@ -124,6 +115,18 @@ impl PoissonQueue {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The execution times of the jobs of all tasks together, with probabilities, towards one side of what is known.
+fn mixture(laws: &[Law], rates: &[f64], side: Side) -> Vec<(Duration, f64)> {
+    let sum: f64 = rates.iter().sum();
+    let mut values: BTreeMap<Duration, f64> = BTreeMap::new();
+    for (law, of_task) in laws.iter().zip(rates) {
+        for (time, p) in law.atoms(side) {
+            *values.entry(time).or_insert(0.0) += p * of_task / sum;
+        }
+    }
+    values.into_iter().collect()
 }
 
 /// What the exact method knows of a service's response times at single points.
@@ -218,62 +221,61 @@ pub(super) fn sharp(query: &ServiceQuery<'_>, laws: &[Law], points: &SharpPoints
     })
 }
 
-/// The values of a law with their probabilities, no shorter than they are.
-fn atoms(law: &Law) -> Vec<(Duration, f64)> {
-    match law {
-        Law::Atoms { pessimistic, .. } => pessimistic
-            .iter()
-            .map(|(ns, p)| (Duration::from_nanos(*ns), *p))
-            .collect(),
-        Law::Uniform(from, to) => {
-            let step = |slice: u64| (to - from).saturating_mul(slice).div_ceil(SLICES);
-            let upper_end = |slice: u64| Duration::from_nanos(from + step(slice));
-            let each = 1.0 / SLICES as f64;
-            (1..=SLICES).map(|slice| (upper_end(slice), each)).collect()
-        }
-    }
-}
-
 /// The prediction for a service on a server that follows the arrivals, of all its jobs together;
 /// `None` for other servers. By task only where there is only one.
 pub(super) fn predict_on_grid(
     query: &ServiceQuery<'_>,
 ) -> Option<Result<Prediction, AnalysisError>> {
-    let (name, service) = (query.name, query.service);
-    let queue = PoissonQueue::of_service(name, service, &query.execution_times, query.server);
-    let found = match queue {
-        Ok(queue) => queue.on_a_grid(query.dispatch_overhead)?,
-        Err(error) => {
-            let follows = matches!(
-                query.server,
-                ReservationServer::Polling { .. } | ReservationServer::ConstantBandwidth { .. }
-            );
-            return follows.then_some(Err(error));
+    let follows = matches!(
+        query.server.in_effect(),
+        ReservationServer::Polling { .. } | ReservationServer::ConstantBandwidth { .. }
+    );
+    if !follows {
+        return None;
+    }
+    let (name, service, times) = (query.name, query.service, &query.execution_times);
+    let queue = PoissonQueue::of_service(name, service, times, query.server);
+    let question = queue.and_then(|queue| Ok((queue, law_of_jobs(query)?)));
+    match question {
+        Ok((queue, law)) => {
+            let slotted = queue.on_a_grid(law, query.dispatch_overhead)?;
+            Some(slotted.map(|slotted| prediction(query, slotted)))
         }
-    };
-    Some(found.and_then(|slotted| Ok(prediction(query, slotted, &laws(query)?))))
+        Err(error) => Some(Err(error)),
+    }
 }
 
-fn prediction(query: &ServiceQuery<'_>, slotted: SlottedPrediction, laws: &[Law]) -> Prediction {
+/// The law of the execution times of all jobs together.
+fn law_of_jobs(query: &ServiceQuery<'_>) -> Result<ExecutionLaw, AnalysisError> {
+    let laws = laws(query)?;
+    let tasks = query.service.tasks.values();
+    let rates: Vec<f64> = tasks
+        .map(|task| jobs_per_second(task).unwrap_or(0.0))
+        .collect();
+    if laws.iter().all(|law| law.exact_values().is_some()) {
+        return ExecutionLaw::new(mixture(&laws, &rates, Side::Pessimistic));
+    }
+    let exact_means: Option<Vec<f64>> = laws.iter().map(Law::exact_mean_seconds).collect();
+    let mean = exact_means.map(|means| {
+        let weighted: f64 = means
+            .iter()
+            .zip(&rates)
+            .map(|(mean, rate)| mean * rate)
+            .sum();
+        weighted / rates.iter().sum::<f64>()
+    });
+    ExecutionLaw::between(
+        mixture(&laws, &rates, Side::Optimistic),
+        mixture(&laws, &rates, Side::Pessimistic),
+        mean,
+    )
+}
+
+fn prediction(query: &ServiceQuery<'_>, slotted: SlottedPrediction) -> Prediction {
     let sharp_mean = Some(slotted.mean);
     let mut overall = slotted.distribution;
     overall.provenance.subject = format!("response time of {}", query.name);
-    let mut assumptions = slotted.assumptions;
-    let exactly = |law: &Law| match law {
-        Law::Atoms {
-            optimistic,
-            pessimistic,
-        } => optimistic == pessimistic,
-        Law::Uniform(..) => false,
-    };
-    if !laws.iter().all(exactly) {
-        // The server is not monotone in its load.
-        overall.provenance.evidence = Evidence::Estimate;
-        assumptions.push(
-            "execution times that are known as a range are rounded up, which is no bound here"
-                .into(),
-        );
-    }
+    let assumptions = slotted.assumptions;
     overall.provenance.assumptions.clone_from(&assumptions);
     let mut per_task = BTreeMap::new();
     if let (Some(task), 1) = (query.service.tasks.keys().next(), query.service.tasks.len()) {

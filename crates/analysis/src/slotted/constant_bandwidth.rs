@@ -12,7 +12,7 @@ use tailbound_time::Duration;
 
 use super::bracket::{Bins, Bracket, BracketEnd};
 use super::compound::{LatticeLaw, NEGLIGIBLE};
-use super::slots::{SlotPlan, SlotPlans, Slots};
+use super::slots::{SlotPlan, SlotPlans, SlotRounding, Slots};
 use super::{SlottedBracket, SlottedPrediction, SlottedQuery, answer, nothing_rounded};
 use crate::AnalysisError;
 use crate::response_tail::ResponseTail;
@@ -159,21 +159,24 @@ fn solve(
             bins.clear(end);
         }
     }
-    let lateness = if plan.exact || ends.is_empty() {
-        1.0
-    } else {
-        (1.0 - query.load()) / (1.0 - load)
+    // There are no more cycles than with the least load that the execution times can be, and no fewer than with the
+    // highest.
+    let lateness = match ends {
+        [] => 1.0,
+        _ if plan.exact => 1.0,
+        [BracketEnd::Optimistic] => (1.0 - query.load()) / (1.0 - load),
+        _ => (1.0 - query.least_load()) / (1.0 - load),
     };
     let mut bracket = bins.finish(0.0, lateness, query.dispatch_overhead)?;
     let mean = &mut bracket.mean;
-    let of_processor = |speed| {
-        query
-            .processor_mean(speed)
-            .saturating_add(query.dispatch_overhead)
+    let of_processor = |speed, rounding| {
+        let mean = query.processor_mean(speed, rounding);
+        mean.saturating_add(query.dispatch_overhead)
     };
     let rounding = Duration::from_nanos(2);
-    mean.low = mean.low.max(of_processor(1.0).saturating_sub(rounding));
-    let slowest = of_processor(query.bandwidth()).saturating_add(rounding);
+    let fastest = of_processor(1.0, SlotRounding::Down);
+    mean.low = mean.low.max(fastest.saturating_sub(rounding));
+    let slowest = of_processor(query.bandwidth(), SlotRounding::Up).saturating_add(rounding);
     mean.high = mean.high.map(|high| high.min(slowest));
     Ok(bracket)
 }

@@ -27,7 +27,7 @@ use bracket::Bracket;
 pub use constant_bandwidth::constant_bandwidth;
 pub use law::ExecutionLaw;
 pub use polling::polling;
-use slots::SlotPlans;
+use slots::{SlotPlans, SlotRounding};
 
 /// A question: how long do the responses of this load take under that reservation?
 #[derive(Clone, Debug)]
@@ -117,13 +117,24 @@ impl SlottedQuery {
         self.utilisation() / self.bandwidth()
     }
 
-    /// The mean response on a processor of so many CPUs' speed that is there all the time (Pollaczek and Khinchine).
-    fn processor_mean(&self, speed: f64) -> Duration {
+    /// The same at least, where the execution times are known as a range.
+    fn least_load(&self) -> f64 {
+        self.rate.as_per_second() * self.execution_times.least_mean_seconds() / self.bandwidth()
+    }
+
+    /// The mean response on a processor of so many CPUs' speed that is there all the time (Pollaczek and Khinchine),
+    /// with the execution times of one end of what is known.
+    fn processor_mean(&self, speed: f64, rounding: SlotRounding) -> Duration {
         let square = |(value, p): &(Duration, f64)| value.as_secs_f64().powi(2) * p;
-        let square: f64 = self.execution_times.atoms().iter().map(square).sum();
-        let waits =
-            self.rate.as_per_second() * square / (2.0 * speed * (speed - self.utilisation()));
-        Duration::from_secs_f64_nearest(self.execution_times.mean_seconds() / speed + waits)
+        let atoms = self.execution_times.atoms_rounded(rounding).iter();
+        let square: f64 = atoms.map(square).sum();
+        let mean_seconds = match rounding {
+            SlotRounding::Down => self.execution_times.least_mean_seconds(),
+            SlotRounding::Up => self.execution_times.mean_seconds(),
+        };
+        let per_second = self.rate.as_per_second();
+        let waits = per_second * square / (2.0 * speed * (speed - per_second * mean_seconds));
+        Duration::from_secs_f64_nearest(mean_seconds / speed + waits)
     }
 
     /// The rate at which the tail of the response times on a processor of the bandwidth decays.

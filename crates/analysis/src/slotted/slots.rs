@@ -21,6 +21,8 @@ const FEWEST: usize = 16;
 const MOST: usize = 2_048;
 /// The most slots of one job.
 const LONGEST_JOB: u64 = 100_000;
+/// The same where the execution times have a law with a long tail, whose every length counts.
+const LONGEST_JOB_OF_RANGE: u64 = 20_000;
 /// Elementary operations that a finer lattice may cost.
 const AFFORDED: f64 = 1e9;
 /// Elementary operations that an exact lattice may cost, where there is no coarser exact one.
@@ -206,6 +208,9 @@ impl SlotPlan {
     /// A plan on which nothing is rounded, if there is one and it costs not too much.
     fn exact(query: &SlottedQuery, cost: impl Fn(&Self) -> f64) -> Option<Self> {
         let aim = aimed_at(query);
+        if query.execution_times.is_range() {
+            return None;
+        }
         let grains = coarsest_exact(query).filter(|count| *count <= MOST)?;
         let mut refinement = aim.div_ceil(grains).min(MOST / grains).max(1);
         loop {
@@ -273,15 +278,19 @@ impl SlotPlan {
             period_ns: query.period.as_nanos(),
             per_budget,
         };
+        let longest_job = match query.execution_times.is_range() {
+            true => LONGEST_JOB_OF_RANGE,
+            false => LONGEST_JOB,
+        };
         let mut sizes: Vec<f64> = Vec::new();
-        let mut exact = true;
-        for (value, probability) in query.execution_times.atoms() {
+        let mut exact = !query.execution_times.is_range();
+        for (value, probability) in query.execution_times.atoms_rounded(rounding) {
             let (whole, moved) = rounding.whole(*value, grains, slots.budget_ns);
-            if whole * refinement as u128 >= u128::from(LONGEST_JOB) {
+            if whole * refinement as u128 >= u128::from(longest_job) {
                 return Err(AnalysisError::NotAnalysed {
                     reason: format!(
                         "an execution time of {value} is more than {} budgets of {}",
-                        LONGEST_JOB / per_budget as u64,
+                        longest_job / per_budget as u64,
                         query.budget
                     ),
                 });
@@ -379,7 +388,7 @@ fn aimed_at(query: &SlottedQuery) -> usize {
 /// Up to `most`, how many grains of a budget round the execution times by the least in the mean: the fewest for which
 /// rounding hardly matters, if there are such.
 fn least_rounded(query: &SlottedQuery, rounding: SlotRounding, most: usize) -> usize {
-    let atoms = query.execution_times.atoms();
+    let atoms = query.execution_times.atoms_rounded(rounding);
     if atoms.len() > FEW_ATOMS {
         return most;
     }

@@ -1,16 +1,19 @@
 //! Random queues in exact nanoseconds, as a calibration yields them, and what a simulation says of their predictions.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tailbound_analysis::response_time::PoissonQueue;
-use tailbound_analysis::{AnalysisError, Prediction, SharpPoints};
+use tailbound_analysis::{AnalysisError, Prediction, ServiceQuery, SharpPoints, predict_at};
 use tailbound_distribution::{Distribution, Evidence, Interval};
-use tailbound_model::{ReservationServer, ServerKind};
+use tailbound_model::{
+    Arrivals, ContinuousLaw, ExecutionTime, ReservationServer, ServerKind, Service, Task,
+};
 use tailbound_time::{Duration, Rate};
 
-use super::simulated_queue::{BATCHES, BatchMean, shares_within, simulated};
+use super::simulated_queue::{BATCHES, BatchMean, shares_within, simulated, simulated_law};
 
 /// How many standard errors a simulation may lie outside of a prediction.
 const ERRORS: f64 = 5.0;
@@ -105,6 +108,95 @@ impl SettingRanges {
     }
 }
 
+/// A queue with one job at a time whose execution times have a continuous law; those of `queue` are its mean only.
+#[derive(Clone, Debug)]
+pub struct LawSetting {
+    pub queue: PoissonQueue,
+    pub time: ExecutionTime,
+}
+
+/// An exponential or a lognormal law of about a mean, or one of either kind with a shortest or a longest value.
+fn execution_law(random: &mut ChaCha8Rng, mean_ns: f64) -> ExecutionTime {
+    let min = match random.random_range(0..2) {
+        0 => Duration::ZERO,
+        _ => ns(mean_ns * random.random_range(0.05..0.6)),
+    };
+    let rest_ns = mean_ns - min.as_nanos() as f64;
+    let max = match random.random_range(0..3) {
+        0 => Some(ns(mean_ns * random.random_range(4.0..20.0))),
+        _ => None,
+    };
+    match random.random_range(0..2) {
+        0 => ExecutionTime::Exponential {
+            min,
+            mean: ns(mean_ns),
+            max,
+        },
+        _ => ExecutionTime::Lognormal {
+            min,
+            median: min + ns(rest_ns),
+            p99: min + ns(rest_ns * logarithmic(random, (1.3, 6.0))),
+            max,
+        },
+    }
+}
+
+impl SettingRanges {
+    /// The setting of a number with a continuous law: its rule goes around, and everything else is drawn.
+    pub fn law_setting(self, number: u64) -> LawSetting {
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed ^ 0x6c61_7773);
+        random.set_stream(number);
+        let period_ns = logarithmic(&mut random, (1e6, 1e8));
+        let mean_ns = period_ns * logarithmic(&mut random, self.execution);
+        let time = execution_law(&mut random, mean_ns);
+        let server = server(&mut random, number, period_ns);
+        let mut queue = PoissonQueue {
+            rate: Rate::per_second(1.0).unwrap(),
+            execution_times: vec![(time.mean().unwrap(), 1.0)],
+            batches: vec![(1, 1.0)],
+            server,
+        };
+        let load = random.random_range(self.load.0..self.load.1);
+        let bandwidth = bandwidth(server);
+        queue.rate = Rate::per_second(load * bandwidth / queue.utilisation()).unwrap();
+        LawSetting { queue, time }
+    }
+}
+
+impl LawSetting {
+    /// The prediction for a service with one such task.
+    pub fn predict(&self, points: &SharpPoints) -> Result<Prediction, AnalysisError> {
+        let rate = self.queue.rate;
+        let task = Task::of(Arrivals::Poisson { rate }, self.time.clone());
+        let service = Service::of("queue", "", [("job", task)]);
+        let query = ServiceQuery {
+            name: "queue",
+            service: &service,
+            execution_times: BTreeMap::new(),
+            server: self.queue.server,
+            dispatch_overhead: Duration::ZERO,
+        };
+        predict_at(&query, points)
+    }
+
+    /// Simulates so many jobs and holds them against the prediction.
+    ///
+    /// # Errors
+    /// There is no prediction.
+    pub fn compare(&self, (jobs, seed): (usize, u64)) -> Result<Comparison, AnalysisError> {
+        let law = ContinuousLaw::of(&self.time).unwrap();
+        let responses = simulated_law((&self.queue, Some(law)), jobs, seed);
+        compare_responses(&responses, law.shortest(), |points| self.predict(points))
+    }
+}
+
+/// The share of a CPU that a server gives.
+fn bandwidth(server: ReservationServer) -> f64 {
+    server.budget_and_period().map_or(1.0, |(budget, period)| {
+        budget.as_secs_f64() / period.as_secs_f64()
+    })
+}
+
 /// A prediction and what a simulation contradicts of it.
 pub struct Comparison {
     pub prediction: Prediction,
@@ -169,7 +261,19 @@ pub fn compare(
     predict: impl FnOnce(&PoissonQueue, &SharpPoints) -> Result<Prediction, AnalysisError>,
 ) -> Result<Comparison, AnalysisError> {
     let responses = simulated(queue, jobs, seed);
-    let mut sorted = responses.clone();
+    let shortest = queue.execution_times.iter().map(|(time, _)| *time).min();
+    compare_responses(&responses, shortest.unwrap(), |points| {
+        predict(queue, points)
+    })
+}
+
+/// Holds simulated responses against what `predict` says. No execution time is below `shortest`.
+fn compare_responses(
+    responses: &[Duration],
+    shortest: Duration,
+    predict: impl FnOnce(&SharpPoints) -> Result<Prediction, AnalysisError>,
+) -> Result<Comparison, AnalysisError> {
+    let mut sorted = responses.to_vec();
     sorted.sort_unstable();
     let at = |share: &f64| sorted[(share * (sorted.len() - 1) as f64) as usize];
     let mut times: Vec<Duration> = SHARES.iter().map(at).collect();
@@ -178,16 +282,16 @@ pub fn compare(
         probabilities: PROBABILITIES.to_vec(),
         times: times.clone(),
     };
-    let prediction = predict(queue, &points)?;
+    let prediction = predict(&points)?;
     let mut compared = ComparedNumbers::default();
     let overall = (&prediction.overall, prediction.mean().unwrap());
-    compared.add("", overall, &responses, &times);
-    compared.shortest(&prediction.overall, queue);
+    compared.add("", overall, responses, &times);
+    compared.shortest(&prediction.overall, shortest);
     if let Some(proved) = &prediction.proved {
         assert_eq!(proved.overall.provenance.evidence, Evidence::Bound);
         let overall = (&proved.overall, proved.mean().unwrap());
-        compared.add("proved: ", overall, &responses, &times);
-        compared.shortest(&proved.overall, queue);
+        compared.add("proved: ", overall, responses, &times);
+        compared.shortest(&proved.overall, shortest);
     }
     Ok(Comparison {
         prediction,
@@ -274,13 +378,7 @@ impl ComparedNumbers {
     }
 
     /// No response is said to be shorter than the shortest execution time.
-    fn shortest(&mut self, predicted: &Distribution, queue: &PoissonQueue) {
-        let shortest = queue
-            .execution_times
-            .iter()
-            .map(|(time, _)| *time)
-            .min()
-            .unwrap();
+    fn shortest(&mut self, predicted: &Distribution, shortest: Duration) {
         let least = predicted.quantile(1e-6).unwrap().low;
         let exactly = BatchMean {
             value: least.as_secs_f64(),

@@ -3,7 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tailbound_analysis::response_time::PoissonQueue;
-use tailbound_model::ReservationServer;
+use tailbound_model::{ContinuousLaw, ReservationServer};
 use tailbound_simulator::hierarchy::{
     Completion, Job, Level, Member, Plan, Rank, Reservation, Sink, Source, Task, simulate_plan,
 };
@@ -15,6 +15,7 @@ pub const BATCHES: usize = 40;
 /// A Poisson process of batches of jobs.
 struct PoissonBatches<'a> {
     queue: &'a PoissonQueue,
+    law: Option<ContinuousLaw>,
     mean_gap_ns: f64,
     random: ChaCha8Rng,
     now_ns: f64,
@@ -37,9 +38,10 @@ fn draw<T: Copy>(random: &mut ChaCha8Rng, values: &[(T, f64)]) -> T {
 }
 
 impl<'a> PoissonBatches<'a> {
-    fn new(queue: &'a PoissonQueue, most: u64, seed: u64) -> Self {
+    fn new((queue, law): (&'a PoissonQueue, Option<ContinuousLaw>), most: u64, seed: u64) -> Self {
         let mut batches = Self {
             queue,
+            law,
             mean_gap_ns: 1e9 / queue.rate.as_per_second(),
             random: ChaCha8Rng::seed_from_u64(seed),
             now_ns: 0.0,
@@ -67,7 +69,10 @@ impl Source for PoissonBatches<'_> {
 
     fn take(&mut self) -> Option<Job> {
         let release = self.next_release()?;
-        let work = draw(&mut self.random, &self.queue.execution_times);
+        let work = match self.law {
+            Some(law) => law.exceeded_by(1.0 - self.random.random::<f64>()),
+            None => draw(&mut self.random, &self.queue.execution_times),
+        };
         self.number += 1;
         self.waiting -= 1;
         self.advance();
@@ -116,12 +121,21 @@ impl Sink for Responses {
 /// The response times of so many jobs, in the order of release, and in a whole number of [`BATCHES`]. A twentieth as
 /// many jobs come before them.
 pub fn simulated(queue: &PoissonQueue, jobs: usize, seed: u64) -> Vec<Duration> {
+    simulated_law((queue, None), jobs, seed)
+}
+
+/// The same with execution times of a law in place of the queue's.
+pub fn simulated_law(
+    (queue, law): (&PoissonQueue, Option<ContinuousLaw>),
+    jobs: usize,
+    seed: u64,
+) -> Vec<Duration> {
     let (warm_up, counted) = (jobs / 20, jobs / BATCHES * BATCHES);
     let mut responses = Responses {
         first: warm_up as u64,
         of_job: Vec::with_capacity(counted),
     };
-    let mut source = PoissonBatches::new(queue, (warm_up + counted) as u64, seed);
+    let mut source = PoissonBatches::new((queue, law), (warm_up + counted) as u64, seed);
     simulate_plan(&plan(queue.server), &mut source, &mut responses, None).unwrap();
     responses.of_job
 }

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use tailbound_analysis::notation::execution_times;
+use tailbound_analysis::notation::ExecutionNotation;
 use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_analysis::{CpuLimit, Promise, Quota};
 use tailbound_assessment::observed_load::ObservedLoad;
 use tailbound_assessment::prediction::{
-    PredictionAnswer, QueueSupply, predict_binned_queue, predict_queue,
+    PredictionAnswer, QueueSupply, described_queue, predict_described_queue, predict_queue,
 };
 use tailbound_model::{
-    Bin, Problems, ReservationServer, ServerKind, Slo, parse_exposition, parse_request_log,
+    ExecutionTime, Problems, ReservationServer, ServerKind, Slo, parse_exposition,
+    parse_request_log,
 };
 use tailbound_reservation::Rule;
 use tailbound_time::{Duration, Rate};
@@ -31,11 +32,10 @@ pub fn answer(
         None => QueueSupply::Guaranteed,
     };
     let load = &arguments.queue.load;
-    if let Some(BinnedLoad { rate, bins, from }) = binned_load(load, output)? {
+    if let Some(DescribedLoad { rate, times, from }) = described_load(load, output)? {
         let server = server(&arguments.queue, limit)?;
-        let question = (rate, bins, from);
-        let answer = predict_binned_queue(
-            question,
+        let answer = predict_described_queue(
+            (rate, times, from),
             (server, supply),
             &slos(arguments),
             &arguments.query(),
@@ -52,8 +52,17 @@ pub fn slos(arguments: &PredictArguments) -> Vec<Slo> {
     arguments.slos.iter().map(Promise::as_slo).collect()
 }
 
+/// The execution times that the arguments write out.
+fn notation(load: &LoadArguments) -> Result<Option<ExecutionNotation>, Failure> {
+    let text = load.execution_time.as_deref();
+    let read = text.map(str::parse::<ExecutionNotation>).transpose();
+    read.map_err(|error| {
+        Failure::with_help(format!("--execution-time: {}", error.what), error.right)
+    })
+}
+
 /// The queue of the arguments, on their server.
-pub fn described_queue(
+pub fn queue_of_arguments(
     arguments: &PredictArguments,
     output: &Output,
 ) -> Result<PoissonQueue, Failure> {
@@ -67,12 +76,11 @@ pub fn queue(
     server: ReservationServer,
     output: &Output,
 ) -> Result<PoissonQueue, Failure> {
-    if let Some(load) = binned_load(arguments, output)? {
+    if let Some(DescribedLoad { rate, times, .. }) = described_load(arguments, output)? {
+        let queue = described_queue(rate, times, server).map_err(Failure::from_error)?;
         return Ok(PoissonQueue {
-            rate: load.rate,
-            execution_times: longest_of_bins(&load.bins),
             batches: vec![(arguments.batch, 1.0)],
-            server,
+            ..queue
         });
     }
     let rate = arguments.rate.ok_or_else(|| {
@@ -81,11 +89,8 @@ pub fn queue(
             "name a description, or give --rate 200/s --execution-time 2ms or --request-log FILE",
         )
     })?;
-    let given = (&arguments.execution_time, &arguments.execution_time_samples);
-    let execution_times = match given {
-        (Some(text), None) => execution_times(text).map_err(|error| {
-            Failure::with_help(format!("--execution-time: {}", error.what), error.right)
-        })?,
+    let execution_times = match (notation(arguments)?, &arguments.execution_time_samples) {
+        (Some(ExecutionNotation::Values(values)), None) => values,
         (None, Some(file)) => samples(file)?,
         _ => {
             return Err(Failure::with_help(
@@ -136,36 +141,52 @@ fn quota(limit: CpuLimit, period: Option<Duration>) -> Result<Quota, Failure> {
     quota.map_err(|error| Failure::with_help(format!("--limit: {}", error.what), error.right))
 }
 
-/// `BinnedLoad` is a load whose execution times are known by bins.
-struct BinnedLoad {
+/// `DescribedLoad` is a load whose execution times a description could have: bins, or a law.
+struct DescribedLoad {
     rate: Rate,
-    bins: Vec<Bin>,
+    times: ExecutionTime,
     /// Whence they are.
     from: &'static str,
 }
 
-/// The load of a histogram or of a log, if the arguments name one; what it rests on is noted.
-fn binned_load(arguments: &LoadArguments, output: &Output) -> Result<Option<BinnedLoad>, Failure> {
+/// The load of a histogram, of a log or of a law, if the arguments name one; what it rests on is noted.
+fn described_load(
+    arguments: &LoadArguments,
+    output: &Output,
+) -> Result<Option<DescribedLoad>, Failure> {
+    let of_bins = |bins| ExecutionTime::Histogram { bins, file: None };
     if let Some(log) = &arguments.request_log {
         let log = read_part(log, parse_request_log)?;
         let observed = ObservedLoad::of(&log).map_err(Failure::from_assessment)?;
         let remarks = observed.remarks();
         remarks.iter().for_each(|remark| output.note(remark));
-        return Ok(Some(BinnedLoad {
+        return Ok(Some(DescribedLoad {
             rate: arguments.rate.unwrap_or(observed.rate),
-            bins: observed.bins,
+            times: of_bins(observed.bins),
             from: "log of requests",
         }));
     }
-    let (Some(rate), Some(histogram)) = (arguments.rate, &arguments.execution_time_histogram)
-    else {
+    let Some(rate) = arguments.rate else {
         return Ok(None);
     };
-    Ok(Some(BinnedLoad {
-        rate,
-        bins: read_part(histogram, parse_exposition)?,
-        from: "histogram of execution times",
-    }))
+    let (times, from) = match (&arguments.execution_time_histogram, notation(arguments)?) {
+        (Some(histogram), _) => (
+            of_bins(read_part(histogram, parse_exposition)?),
+            "histogram of execution times",
+        ),
+        (None, Some(ExecutionNotation::Law(_))) if arguments.batch != 1 => {
+            return Err(Failure::with_help(
+                format!(
+                    "--batch {} is for execution times that are listed, and here they have a law",
+                    arguments.batch
+                ),
+                "give times with probabilities, such as --execution-time 1ms:0.5,3ms:0.5",
+            ));
+        }
+        (None, Some(ExecutionNotation::Law(law))) => (law, "execution times as given"),
+        _ => return Ok(None),
+    };
+    Ok(Some(DescribedLoad { rate, times, from }))
 }
 
 /// What `parse` reads from the part of a file.
@@ -177,16 +198,6 @@ fn read_part<T>(
     let shown = part.file.display().to_string();
     let read = parse(&text, part.part.as_deref(), &shown);
     read.map_err(|problems| Failure::Description { problems, text })
-}
-
-/// The execution times in which every request takes the longest time of its bin: a budget for these is enough for
-/// those that were observed.
-fn longest_of_bins(bins: &[Bin]) -> Vec<(Duration, f64)> {
-    let mut counted = BTreeMap::new();
-    for bin in bins {
-        *counted.entry(bin.to).or_insert(0_u64) += bin.count;
-    }
-    shares(counted)
 }
 
 /// The share of each value.

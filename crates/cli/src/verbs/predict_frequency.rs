@@ -41,7 +41,7 @@ pub fn carry_out(
             )
         }
         None => {
-            let queue = super::calculate::described_queue(arguments, output)?;
+            let queue = super::calculate::queue_of_arguments(arguments, output)?;
             let slos = super::calculate::slos(arguments);
             platform.predict_queue(&queue, &slos, &arguments.query(), &set_points)
         }

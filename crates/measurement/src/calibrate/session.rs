@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
-use tailbound_model::{ExecutionTime, Protocol, Service, Task};
+use tailbound_model::{ContinuousLaw, ExecutionTime, Protocol, Service, Task};
 use tailbound_time::{Clock, Duration, Rate};
 
 use super::{BusyRate, CalibrationPlan, CalibrationRound, RoundRequest};
@@ -163,6 +163,10 @@ impl<'a> CalibrationSession<'a> {
             Some(ExecutionTime::Uniform { min, max }) => {
                 let drawn = self.random.random_range(min.as_nanos()..=max.as_nanos());
                 Some(Duration::from_nanos(drawn))
+            }
+            Some(time @ (ExecutionTime::Exponential { .. } | ExecutionTime::Lognormal { .. })) => {
+                let law = ContinuousLaw::of(time);
+                law.map(|law| law.exceeded_by(self.random.random()))
             }
             Some(ExecutionTime::Calibrated {
                 expected: Some(expected),

@@ -88,7 +88,7 @@ pub(super) fn own_task(check: &mut Check<'_>, place: &Place, owner: TaskOwner<'_
         check.error(
             &place.key("execution_time"),
             "a calibration sends requests, and a domain's own task takes none",
-            "use constant, uniform or samples, or describe a service",
+            "use constant, uniform, exponential, lognormal or samples, or describe a service",
         );
     }
     if task.request.is_some() {

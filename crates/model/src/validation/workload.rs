@@ -150,6 +150,20 @@ pub(super) fn execution_time(check: &mut Check<'_>, place: &Place, task: &Task) 
                 check.error(&place.key("max"), message, "exchange them, or correct one");
             }
         }
+        ExecutionTime::Exponential { min, mean, max } => {
+            rises(check, place, ("min", *min), ("mean", Some(*mean)));
+            rises(check, place, ("mean", *mean), ("max", *max));
+        }
+        ExecutionTime::Lognormal {
+            min,
+            median,
+            p99,
+            max,
+        } => {
+            rises(check, place, ("min", *min), ("median", Some(*median)));
+            rises(check, place, ("median", *median), ("p99", Some(*p99)));
+            rises(check, place, ("median", *median), ("max", *max));
+        }
         ExecutionTime::Samples { file } => path(check, &place.key("file"), file),
         ExecutionTime::Histogram { bins, file } => histogram(check, place, bins, file.as_deref()),
         ExecutionTime::Trace {} if !matches!(task.arrivals, Arrivals::Trace { .. }) => check.error(
@@ -170,6 +184,20 @@ pub(super) fn execution_time(check: &mut Check<'_>, place: &Place, task: &Task) 
     }
 }
 
+/// Checks that the second time, where there is one, is longer than the first.
+fn rises(
+    check: &mut Check<'_>,
+    place: &Place,
+    (lower_key, lower): (&str, Duration),
+    (upper_key, upper): (&str, Option<Duration>),
+) {
+    if let Some(upper) = upper.filter(|upper| *upper <= lower) {
+        let message = format!("{upper_key} {upper} is not longer than {lower_key} {lower}");
+        let right = format!("make {upper_key} longer than {lower_key}");
+        check.error(&place.key(upper_key), message, right);
+    }
+}
+
 /// Refuses what the synthetic service needs no calibration for.
 pub(super) fn never_calibrated(check: &mut Check<'_>, place: &Place, task: &Task) {
     if matches!(task.execution_time, ExecutionTime::Calibrated { .. }) {
@@ -177,7 +205,7 @@ pub(super) fn never_calibrated(check: &mut Check<'_>, place: &Place, task: &Task
             place,
             "the synthetic service runs for as long as it is told, \
 so there is nothing to calibrate",
-            "use constant, uniform, samples or histogram",
+            "use constant, uniform, exponential, lognormal, samples or histogram",
         );
     }
 }

@@ -442,6 +442,22 @@ fn execution_time(protocol: Protocol) -> impl Strategy<Value = ExecutionTime> {
     prop_oneof![
         length().prop_map(|value| ExecutionTime::Constant { value }),
         ordered().prop_map(|(min, max)| ExecutionTime::Uniform { min, max }),
+        (length(), length(), length(), option::of(length())).prop_map(|(min, rest, more, most)| {
+            let mean = min.saturating_add(rest);
+            let max = most.map(|most| mean.saturating_add(more).saturating_add(most));
+            ExecutionTime::Exponential { min, mean, max }
+        }),
+        (length(), length(), length(), option::of(length())).prop_map(|(min, rest, more, most)| {
+            let median = min.saturating_add(rest);
+            let p99 = median.saturating_add(more);
+            let max = most.map(|most| p99.saturating_add(most));
+            ExecutionTime::Lognormal {
+                min,
+                median,
+                p99,
+                max,
+            }
+        }),
         "[a-z/.]{1,20}".prop_map(|file| ExecutionTime::Samples { file: file.into() }),
         bins().prop_map(|bins| ExecutionTime::Histogram { bins, file: None }),
         "[a-z/.]{1,20}".prop_map(|file| ExecutionTime::Histogram {

@@ -15,7 +15,9 @@ pub(super) fn utilisation(task: &Task, inputs: &InputFiles) -> Option<f64> {
         } => mean_of_bins(inputs.histogram(file)?),
         ExecutionTime::Histogram { bins, .. } => mean_of_bins(bins),
         ExecutionTime::Uniform { min, max } => (min.as_secs_f64() + max.as_secs_f64()) / 2.0,
-        ExecutionTime::Constant { .. }
+        ExecutionTime::Exponential { .. }
+        | ExecutionTime::Lognormal { .. }
+        | ExecutionTime::Constant { .. }
         | ExecutionTime::Calibrated { .. }
         | ExecutionTime::Trace {} => task.execution_time.mean()?.as_secs_f64(),
     };

@@ -210,7 +210,7 @@ fn hard_task(
         return Err(HostError::Aperiodic {
             place: here("execution_time"),
             message: "nothing tells the longest execution time of this hard task".into(),
-            remedy: "use constant, uniform, histogram or samples, or name it in `aperiodic.tasks`"
+            remedy: "use constant, uniform, exponential, lognormal, histogram or samples, or name it in `aperiodic.tasks`"
                 .into(),
         });
     };

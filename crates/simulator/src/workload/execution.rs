@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tailbound_distribution::{Distribution, Shape, StepCdf};
-use tailbound_model::{Arrivals, Bin, ExecutionTime, InputFiles, SampleCount, Task, TracedJob};
+use tailbound_model::{
+    Arrivals, Bin, ContinuousLaw, ExecutionTime, InputFiles, SampleCount, Task, TracedJob,
+};
 use tailbound_time::Duration;
 
 use super::{Purpose, Release, Stream, WorkloadError, check_range};
@@ -13,6 +15,7 @@ use super::{Purpose, Release, Stream, WorkloadError, check_range};
 pub(super) enum Source<'a> {
     Constant(Duration),
     Uniform(Duration, Duration),
+    Continuous(ContinuousLaw),
     /// The values, each with the count of it and of all before it.
     Samples(&'a [SampleCount], Vec<u64>),
     /// The bins, each with the count of it and of all before it.
@@ -34,6 +37,14 @@ impl<'a> Source<'a> {
                 check_range(task, ("min", *min), ("max", *max))?;
                 Self::Uniform(*min, *max)
             }
+            ExecutionTime::Exponential { min, mean, .. } => {
+                check_range(task, ("min", *min), ("mean", *mean))?;
+                Self::continuous(&described.execution_time)
+            }
+            ExecutionTime::Lognormal { median, p99, .. } => {
+                check_range(task, ("median", *median), ("p99", *p99))?;
+                Self::continuous(&described.execution_time)
+            }
             ExecutionTime::Samples { file } => {
                 let (task, file) = (task.to_string(), file.clone());
                 match inputs.samples(&file) {
@@ -54,11 +65,16 @@ impl<'a> Source<'a> {
         })
     }
 
+    fn continuous(time: &ExecutionTime) -> Self {
+        ContinuousLaw::of(time).map_or(Self::Unknown, Self::Continuous)
+    }
+
     #[inline]
     pub(super) fn draw(&mut self, stream: &mut Stream) -> Option<Duration> {
         match self {
             Self::Constant(value) => Some(*value),
             Self::Uniform(min, max) => Some(stream.uniform(*min, *max)),
+            Self::Continuous(law) => Some(law.exceeded_by(stream.unit())),
             Self::Samples(samples, counts) => {
                 let drawn = stream.below(counts.last().copied().unwrap_or(1));
                 let index = counts.partition_point(|count| *count <= drawn);

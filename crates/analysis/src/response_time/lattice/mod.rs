@@ -39,6 +39,8 @@ const COARSE: f64 = 32.0;
 const MOST_POINTS: usize = 640;
 /// The most points per period where many short jobs fit into it.
 const MOST_POINTS_SHORT_JOBS: usize = 1_600;
+/// The most points of the longest job.
+const MOST_POINTS_OF_A_JOB: f64 = 16_000.0;
 /// The most pairs of a place in the period and a response time.
 const MOST_PAIRS: usize = 40_000_000;
 
@@ -218,7 +220,11 @@ impl LatticePlan<'_> {
         let jobs_per_period = period_ns as f64 / mean_ns.max(1.0);
         let limit =
             ((COARSE * jobs_per_period) as usize).clamp(MOST_POINTS, MOST_POINTS_SHORT_JOBS);
-        let most = ((FINE * jobs_per_period).ceil() as usize).clamp(4, limit);
+        // A law with a long tail has to do with fewer.
+        let longest_ns = streams().map(|s| s.law.longest_ns()).max().unwrap_or(1);
+        let of_longest = MOST_POINTS_OF_A_JOB * period_ns as f64 / longest_ns.max(1) as f64;
+        let wanted = (FINE * jobs_per_period).min(of_longest);
+        let most = (wanted.ceil() as usize).clamp(4, limit);
         let with_budget = gcd(period_ns, self.budget.as_nanos());
         let mut values = self.streams.iter().map(|s| s.law.few_values());
         let common = values.try_fold(with_budget, |divisor, values| {

@@ -1,7 +1,7 @@
 //! Times rounded outward to a lattice that divides the replenishment period.
 
 use tailbound_distribution::{Distribution, Shape, StepCdf};
-use tailbound_model::{Bin, ExecutionTime};
+use tailbound_model::{Bin, ContinuousLaw, ExecutionTime};
 use tailbound_time::Duration;
 
 use crate::AnalysisError;
@@ -61,9 +61,18 @@ pub(in crate::response_time) enum Law {
         optimistic: Vec<(u64, f64)>,
         pessimistic: Vec<(u64, f64)>,
     },
-    /// Uniform from the first to the second, in nanoseconds.
-    Uniform(u64, u64),
+    /// A formula.
+    Continuous(ContinuousLaw),
 }
+
+/// Cells per mean execution time into which a continuous law is cut for the moments of its tail.
+const CELLS_OF_MOMENTS: f64 = 32.0;
+/// Cells per mean execution time into which a continuous law is cut where values with probabilities are asked for.
+const CELLS_OF_ATOMS: f64 = 256.0;
+/// The fewest cells from the shortest to the longest execution time.
+const FEWEST_CELLS: f64 = 32.0;
+/// Cells are equally wide up to so many means, and from there on widen in proportion.
+const EVEN_MEANS: f64 = 4.0;
 
 impl Law {
     pub(in crate::response_time) fn constant(value: Duration) -> Self {
@@ -81,10 +90,9 @@ impl Law {
     ) -> Result<Self, AnalysisError> {
         match time {
             ExecutionTime::Constant { value } => Ok(Self::constant(*value)),
-            ExecutionTime::Uniform { min, max } if min < max => {
-                Ok(Self::Uniform(min.as_nanos(), max.as_nanos()))
-            }
-            ExecutionTime::Uniform { max, .. } => Ok(Self::constant(*max)),
+            ExecutionTime::Uniform { max, .. } => Ok(Self::continuous(time, *max)),
+            ExecutionTime::Exponential { mean, .. } => Ok(Self::continuous(time, *mean)),
+            ExecutionTime::Lognormal { p99, .. } => Ok(Self::continuous(time, *p99)),
             ExecutionTime::Calibrated {
                 expected: Some(value),
             } => Ok(Self::constant(*value)),
@@ -95,6 +103,14 @@ impl Law {
             | ExecutionTime::Trace {} => {
                 Err(AnalysisError::ExecutionTimeUnknown { task: task.into() })
             }
+        }
+    }
+
+    /// The law of a formula; constant where the formula has no width.
+    fn continuous(time: &ExecutionTime, without_width: Duration) -> Self {
+        match ContinuousLaw::of(time) {
+            Some(law) if law.shortest() < law.longest() => Self::Continuous(law),
+            _ => Self::constant(without_width),
         }
     }
 
@@ -184,7 +200,7 @@ impl Law {
                 .map(|(value, _)| *value)
                 .max()
                 .unwrap_or(0),
-            Self::Uniform(_, max) => *max,
+            Self::Continuous(law) => law.longest().as_nanos(),
         }
     }
 
@@ -196,7 +212,7 @@ impl Law {
                 .map(|(value, _)| *value)
                 .min()
                 .unwrap_or(0),
-            Self::Uniform(min, _) => *min,
+            Self::Continuous(law) => law.shortest().as_nanos(),
         }
     }
 
@@ -207,26 +223,64 @@ impl Law {
                 let total: f64 = pessimistic.iter().map(|(value, w)| *value as f64 * w).sum();
                 total * 1e-9
             }
-            Self::Uniform(min, max) => (*min as f64 + *max as f64) * 0.5e-9,
+            Self::Continuous(law) => law.mean_ns() * 1e-9,
         }
     }
 
+    /// The mean in seconds, where it is known exactly.
+    pub(in crate::response_time) fn exact_mean_seconds(&self) -> Option<f64> {
+        let is_known = matches!(self, Self::Continuous(_)) || self.exact_values().is_some();
+        is_known.then(|| self.mean_seconds())
+    }
+
     /// The mean of e^(theta value), theta per second, of the pessimistic end.
+    ///
+    /// For a continuous law, no less: e^(theta x) is convex, so within a cell it lies below its chord, whose mean needs
+    /// no more than the mean of what lies in the cell.
     pub(in crate::response_time) fn moment(&self, theta: f64) -> f64 {
-        let seconds = |ns: u64| ns as f64 * 1e-9;
+        let power = |ns: u64| (theta * (ns as f64 * 1e-9)).exp();
         match self {
             Self::Atoms { pessimistic, .. } => {
-                let of = |(value, weight): &(u64, f64)| weight * (theta * seconds(*value)).exp();
+                let of = |(value, weight): &(u64, f64)| weight * power(*value);
                 pessimistic.iter().map(of).sum()
             }
-            Self::Uniform(min, max) => {
-                let width = theta * seconds(max - min);
-                let mean = if width > 0.0 {
-                    width.exp_m1() / width
-                } else {
-                    1.0
+            Self::Continuous(law) => {
+                let edges = edges(law, CELLS_OF_MOMENTS);
+                let mut from = edges[0];
+                let mut from_power = power(from);
+                let mut beyond_from = law.mean_beyond(from as f64);
+                let mut sum = from_power;
+                for to in edges.into_iter().skip(1) {
+                    let (to_power, beyond_to) = (power(to), law.mean_beyond(to as f64));
+                    let slope = (to_power - from_power) / (to - from) as f64;
+                    sum += slope * (beyond_from - beyond_to);
+                    (from, from_power, beyond_from) = (to, to_power, beyond_to);
+                }
+                sum
+            }
+        }
+    }
+
+    /// The values with their probabilities, towards one side of what is known; those of a continuous law are the ends
+    /// of cells.
+    pub(in crate::response_time) fn atoms(&self, side: Side) -> Vec<(Duration, f64)> {
+        let atom = |(ns, weight): &(u64, f64)| (Duration::from_nanos(*ns), *weight);
+        match (self, side) {
+            (Self::Atoms { optimistic, .. }, Side::Optimistic) => {
+                optimistic.iter().map(atom).collect()
+            }
+            (Self::Atoms { pessimistic, .. }, Side::Pessimistic) => {
+                pessimistic.iter().map(atom).collect()
+            }
+            (Self::Continuous(law), _) => {
+                let edges = edges(law, CELLS_OF_ATOMS);
+                let cell = |ends: &[u64]| {
+                    let end = if side == Side::Pessimistic { 1 } else { 0 };
+                    let weight = law.exceeded(ends[0] as f64) - law.exceeded(ends[1] as f64);
+                    (Duration::from_nanos(ends[end]), weight)
                 };
-                (theta * seconds(*min)).exp() * mean
+                let cells = edges.windows(2).map(cell);
+                cells.filter(|(_, weight)| *weight > 0.0).collect()
             }
         }
     }
@@ -246,14 +300,12 @@ impl Law {
                     weights[step] += weight;
                 }
             }
-            Self::Uniform(min, max) => {
+            Self::Continuous(law) => {
                 let step_ns = lattice.period_ns as f64 / lattice.points as f64;
-                let (min, max) = (*min as f64, *max as f64);
-                let below = |at: f64| ((at - min) / (max - min)).clamp(0.0, 1.0);
                 for (step, weight) in weights.iter_mut().enumerate() {
                     // Rounded up, a step collects the cell before it; rounded down, the one after.
                     let end = if up { step as f64 } else { step as f64 + 1.0 } * step_ns;
-                    *weight = below(end) - below(end - step_ns);
+                    *weight = law.exceeded(end - step_ns) - law.exceeded(end);
                 }
             }
         }
@@ -264,6 +316,25 @@ impl Law {
         );
         weights
     }
+}
+
+/// The ends of the cells of a continuous law, in nanoseconds, from its shortest to its longest value: `per_mean` of
+/// them to a mean where most values are.
+fn edges(law: &ContinuousLaw, per_mean: f64) -> Vec<u64> {
+    let (shortest, longest) = (law.shortest().as_nanos(), law.longest().as_nanos());
+    let width = (longest - shortest) as f64 / FEWEST_CELLS;
+    let width = width.min(law.mean_ns() / per_mean);
+    let mut edges = vec![shortest];
+    let mut at = shortest as f64;
+    while at < longest as f64 {
+        let beyond = (at / (EVEN_MEANS * law.mean_ns())).max(1.0);
+        at += width * beyond;
+        let edge = (at.round() as u64).min(longest);
+        if edges.last().is_none_or(|last| *last < edge) {
+            edges.push(edge);
+        }
+    }
+    edges
 }
 
 fn counted(sorted: &[Duration]) -> Vec<(u64, f64)> {

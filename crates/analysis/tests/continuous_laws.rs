@@ -1,0 +1,135 @@
+//! Execution times of continuous laws, predicted and simulated, and beside the closed form of M/M/1; `bench/bounds` does
+//! thousands, at higher loads.
+
+use std::collections::BTreeSet;
+
+use rayon::prelude::*;
+use tailbound_analysis::SharpPoints;
+use tailbound_distribution::Evidence;
+use tailbound_model::{ExecutionTime, ReservationServer, ServerKind};
+use tailbound_time::{Duration, Rate};
+
+use crate::random_queues::{LawSetting, RULES, SettingRanges};
+use tailbound_analysis::response_time::PoissonQueue;
+
+/// How many settings there are, and how many jobs of each.
+const SETTINGS: u64 = 25;
+const JOBS: usize = 80_000;
+/// A contradicted bound is simulated again, with so many times as many jobs and another seed.
+const AGAIN: usize = 20;
+/// Settings whose predictions take little time.
+const QUICK: SettingRanges = SettingRanges {
+    seed: 1,
+    load: (0.2, 0.65),
+    execution: (0.1, 1.5),
+};
+
+fn ms(value: u64) -> Duration {
+    Duration::from_millis(value)
+}
+
+/// What the simulation of a setting contradicts, twice.
+fn contradictions(number: u64) -> Vec<String> {
+    let setting = QUICK.law_setting(number);
+    let comparison = setting.compare((JOBS, number)).unwrap();
+    let polling = matches!(setting.queue.server, ReservationServer::Polling { .. });
+    let line = |wrong: &dyn std::fmt::Display| format!("{number}, {setting:?}: {wrong}");
+    if comparison.is_bound() == polling {
+        return vec![line(&"the evidence is not as proved")];
+    }
+    if comparison.width().is_infinite() {
+        return vec![line(&"the 99th percentile has no upper end")];
+    }
+    if comparison.wrong().next().is_none() || polling {
+        return Vec::new();
+    }
+    let again = setting.compare((JOBS * AGAIN, SETTINGS + number)).unwrap();
+    again.wrong().map(|wrong| line(wrong)).collect()
+}
+
+#[test]
+fn no_simulation_contradicts_a_bound_of_a_continuous_law() {
+    let wrong: Vec<String> = (0..SETTINGS)
+        .into_par_iter()
+        .flat_map_iter(contradictions)
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let rules = (0..SETTINGS).map(|number| number % RULES.len() as u64);
+    assert_eq!(rules.collect::<BTreeSet<u64>>().len(), RULES.len());
+}
+
+/// An exponential law of mean 2 ms on a server, at a share of its bandwidth.
+fn exponential(server: ReservationServer, load: f64) -> LawSetting {
+    let bandwidth = server.budget_and_period().map_or(1.0, |(budget, period)| {
+        budget.as_secs_f64() / period.as_secs_f64()
+    });
+    LawSetting {
+        queue: PoissonQueue {
+            rate: Rate::per_second(load * bandwidth / 2e-3).unwrap(),
+            execution_times: vec![(ms(2), 1.0)],
+            batches: vec![(1, 1.0)],
+            server,
+        },
+        time: ExecutionTime::Exponential {
+            min: Duration::ZERO,
+            mean: ms(2),
+            max: None,
+        },
+    }
+}
+
+/// The response times of M/M/1 are exponential, with the mean of the execution times over the share of free time.
+#[test]
+fn an_exponential_law_on_a_cpu_of_its_own_is_between_the_bounds_of_the_closed_form() {
+    for load in [0.1, 0.5, 0.8, 0.95] {
+        let probabilities = vec![0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.999_999, 0.999_999_999];
+        let points = SharpPoints {
+            probabilities: probabilities.clone(),
+            times: Vec::new(),
+        };
+        let prediction = exponential(ReservationServer::Dedicated, load)
+            .predict(&points)
+            .unwrap();
+        assert_eq!(prediction.overall.provenance.evidence, Evidence::Bound);
+        assert!((prediction.utilisation - load).abs() < 1e-9);
+        let mean = 2e-3 / (1.0 - load);
+        for probability in probabilities {
+            let truth = -mean * (1.0 - probability).ln();
+            let bounds = prediction.overall.quantile(probability).unwrap();
+            let (low, high) = (bounds.low.as_secs_f64(), bounds.high.unwrap().as_secs_f64());
+            assert!(
+                low <= truth && truth <= high,
+                "{load}, {probability}: {bounds:?}"
+            );
+            if load <= 0.8 && (0.5..0.9999).contains(&probability) {
+                assert!(high / low < 1.15, "{load}, {probability}: {bounds:?}");
+            }
+        }
+        let bounds = prediction.mean().unwrap();
+        let (low, high) = (bounds.low.as_secs_f64(), bounds.high.unwrap().as_secs_f64());
+        assert!(low <= mean && mean <= high, "{load}: {bounds:?}");
+    }
+}
+
+/// Every server answers for an exponential law, near saturation too, with an upper end at nine nines and of the mean.
+#[test]
+fn every_server_bounds_nine_nines_of_an_exponential_law() {
+    let kinds = RULES.into_iter().filter_map(|(_, kind)| kind);
+    let settings = kinds.flat_map(|kind: ServerKind| {
+        [0.3, 0.9].map(|load| exponential(kind.with(ms(6), ms(10)), load))
+    });
+    for setting in settings {
+        let points = SharpPoints {
+            probabilities: vec![0.5, 0.999_999_999],
+            times: Vec::new(),
+        };
+        let prediction = setting.predict(&points).unwrap();
+        let nine = prediction.overall.quantile(0.999_999_999).unwrap();
+        let half = prediction.overall.quantile(0.5).unwrap();
+        assert!(
+            nine.high.is_some() && half.high < nine.high,
+            "{setting:?}: {nine:?}"
+        );
+        assert!(prediction.mean().unwrap().high.is_some(), "{setting:?}");
+    }
+}
