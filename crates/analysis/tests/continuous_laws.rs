@@ -111,13 +111,13 @@ fn an_exponential_law_on_a_cpu_of_its_own_is_between_the_bounds_of_the_closed_fo
     }
 }
 
-/// Every server answers for an exponential law, near saturation too, with an upper end at nine nines and of the mean.
+/// Every server answers for an exponential law near saturation, with an upper end at nine nines and of the mean. A CPU of
+/// its own answers sooner than a server on which the same jobs come at the same rate, and is far from loaded by them.
 #[test]
 fn every_server_bounds_nine_nines_of_an_exponential_law() {
     let kinds = RULES.into_iter().filter_map(|(_, kind)| kind);
-    let settings = kinds.flat_map(|kind: ServerKind| {
-        [0.3, 0.9].map(|load| exponential(kind.with(ms(6), ms(10)), load))
-    });
+    let settings = kinds.map(|kind: ServerKind| exponential(kind.with(ms(6), ms(10)), 0.9));
+    let sooner = -2e-3 / (1.0 - 0.9 * 0.6) * 1e-9_f64.ln();
     for setting in settings {
         let points = SharpPoints {
             probabilities: vec![0.5, 0.999_999_999],
@@ -127,7 +127,7 @@ fn every_server_bounds_nine_nines_of_an_exponential_law() {
         let nine = prediction.overall.quantile(0.999_999_999).unwrap();
         let half = prediction.overall.quantile(0.5).unwrap();
         assert!(
-            nine.high.is_some() && half.high < nine.high,
+            nine.high.is_some_and(|high| high.as_secs_f64() > sooner) && half.high < nine.high,
             "{setting:?}: {nine:?}"
         );
         assert!(prediction.mean().unwrap().high.is_some(), "{setting:?}");
