@@ -1,5 +1,5 @@
 //! Execution times of continuous laws, predicted and simulated, and beside the closed form of M/M/1; `bench/bounds` does
-//! thousands, at higher loads.
+//! more of them, at higher loads.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ fn ms(value: u64) -> Duration {
     Duration::from_millis(value)
 }
 
-/// What the simulation of a setting contradicts, twice.
+/// The bounds of a setting that two simulations contradict.
 fn contradictions(number: u64) -> Vec<String> {
     let setting = QUICK.law_setting(number);
     let comparison = setting.compare((JOBS, number)).unwrap();

@@ -93,7 +93,7 @@ impl ObservedLoad {
         })
     }
 
-    /// What a user has to know of the load before relying on an answer.
+    /// Remarks on the load, without which no answer is to be relied on.
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = vec![format!(
             "{} requests in the log, {:.4} a second; an execution time is what a request took after the one before it had \

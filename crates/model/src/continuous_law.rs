@@ -117,7 +117,7 @@ impl RandomPart {
         }
     }
 
-    /// What the share `share` exceeds, in nanoseconds.
+    /// The nanoseconds that the share `share` of the jobs exceeds.
     fn exceeded_by(self, share: f64) -> f64 {
         match self {
             Self::Uniform { width_ns } => (1.0 - share) * width_ns,
@@ -150,7 +150,7 @@ fn normal_above(at: f64) -> f64 {
     0.5 * libm::erfc(at * std::f64::consts::FRAC_1_SQRT_2)
 }
 
-/// What a standard normal variable exceeds with probability `share`, above 0 and below 1.
+/// The value that a standard normal variable exceeds with probability `share`, above 0 and below 1.
 ///
 /// A rational first guess (Abramowitz and Stegun, Handbook of Mathematical Functions, 26.2.23, wrong by less than
 /// 4.5e-4), which three steps of Halley's method take to the precision of floats.

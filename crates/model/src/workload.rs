@@ -176,9 +176,9 @@ pub enum ExecutionTime {
         /// No job is shorter.
         #[serde(default)]
         min: Duration,
-        /// What half of the jobs take at most, above `min`.
+        /// The time that half of the jobs take at most, above `min`.
         median: Duration,
-        /// What 99% of the jobs take at most, above `median`.
+        /// The time that 99% of the jobs take at most, above `median`.
         p99: Duration,
         /// No job is longer: where the law would have it so, a job takes just that. Left out, it is what one job in
         /// 10^12 would exceed.

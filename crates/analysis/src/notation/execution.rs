@@ -46,7 +46,10 @@ fn execution_law(kind: &str, text: &str) -> Result<ExecutionTime, NotationError>
         let (key, value) = part.split_once('=').ok_or_else(|| {
             NotationError::new(format!("\"{}\" has no =", part.trim()), EXECUTION)
         })?;
-        times.insert(key.trim(), time(value, EXECUTION)?);
+        if times.insert(key.trim(), time(value, EXECUTION)?).is_some() {
+            let what = format!("the {kind} law has \"{}\" twice", key.trim());
+            return Err(NotationError::new(what, EXECUTION));
+        }
     }
     let missing = |key: &str| NotationError::new(format!("the {kind} law has no {key}"), EXECUTION);
     let min = times.remove("min");
@@ -179,6 +182,7 @@ mod tests {
                 "exponential:mean=2ms,p99=9ms",
                 "the exponential law has no \"p99\"",
             ),
+            ("exponential:mean=2ms,mean=3ms", "has \"mean\" twice"),
             ("exponential:mean=2ms,max=1ms", "do not rise"),
             ("lognormal:median=2ms,p99=2ms", "do not rise"),
             ("lognormal:median=2ms,p99=9", "\"9\" is no time"),

@@ -1,4 +1,4 @@
-//! A file, and what of it is meant.
+//! A file, and the part of it that is meant.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ impl FromStr for FilePart {
     fn from_str(text: &str) -> Result<Self, String> {
         let folder_ends = text.rfind('/').map_or(0, |at| at + 1);
         let (file, part) = match text[folder_ends..].split_once(':') {
-            Some((name, metric)) => (&text[..folder_ends + name.len()], Some(metric)),
+            Some((name, part)) => (&text[..folder_ends + name.len()], Some(part)),
             None => (text, None),
         };
         if file.is_empty() || part.is_some_and(str::is_empty) {

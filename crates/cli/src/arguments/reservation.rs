@@ -29,7 +29,7 @@ pub struct ReservationArguments {
     /// Fixed priority of the reservation, 1 to 90.
     #[arg(long, requires = "subject", default_value_t = 90)]
     pub priority: u8,
-    /// What enforces the reservation.
+    /// Back end that enforces the reservation.
     #[arg(long, requires = "subject", default_value_t, value_parser = back_end)]
     pub backend: BackendKind,
 }

@@ -11,7 +11,7 @@ use super::LoggedRequest;
 /// `Form` is a form of an access log.
 #[derive(Debug)]
 pub(super) struct Form {
-    /// Who writes it.
+    /// The program that writes it.
     program: &'static str,
     instant: (&'static str, InstantForm),
     /// The key of the duration, and its unit in nanoseconds.
@@ -101,10 +101,12 @@ impl<'a> Fields<'a> {
                 _ => None,
             },
             Self::Text(line) => {
-                let words = line.split([' ', '\t', ',', ';', '|']);
-                let mut pairs = words.filter_map(|word| word.split_once('='));
+                // Between blanks only, since whoever asks chooses what else is in an address.
+                let mut pairs = line
+                    .split_whitespace()
+                    .filter_map(|word| word.split_once('='));
                 let (_, value) = pairs.find(|(name, _)| *name == key)?;
-                Some(value.trim_matches('"').to_owned())
+                Some(value.trim_matches(['"', ',', ';']).to_owned())
             }
         }
     }

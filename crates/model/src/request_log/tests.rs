@@ -18,8 +18,8 @@ fn microseconds(log: &RequestLog) -> Vec<(i64, i64)> {
 
 #[test]
 fn each_program_s_lines_tell_the_same_requests() {
-    let nginx = "127.0.0.1 - - \"GET / HTTP/1.1\" 200 msec=1776284220.310 request_time=0.010\n\
-                 127.0.0.1 - - \"GET /a=b HTTP/1.1\" 200 msec=1776284220.305 request_time=0.002\n";
+    let nginx = "127.0.0.1 - - \"GET / HTTP/1.1\" 200 msec=1776284220.310, request_time=\"0.010\"\n\
+                 127.0.0.1 - - \"GET /a;msec=1;b HTTP/1.1\" 200 msec=1776284220.305 request_time=0.002\n";
     let as_json = "{\"msec\": \"1776284220.305\", \"request_time\": \"0.002\"}\n\
                    {\"msec\": 1776284220.310, \"request_time\": 0.01}\n";
     let caddy = "{\"ts\": 1776284220.310, \"duration\": 1e-2, \"status\": 200}\n\
