@@ -157,22 +157,34 @@ fn a_budget_of_seconds_stays_clear_of_the_kernel_s_throttling() {
     let (start, before) = (Monotonic.now(), domain.used());
     let (batch_before, held_before) = (batch.used(), held());
     pause(4_000);
-    let wall = Monotonic.now().saturating_since(start).as_secs_f64();
-    let share = domain.used().saturating_sub(before).as_secs_f64() / wall;
+    let wall = Monotonic.now().saturating_since(start);
+    let used = domain.used().saturating_sub(before);
     let others = batch.used().saturating_sub(batch_before);
     let held = held().saturating_sub(held_before);
     let ledger = manager.ledger(test).expect("served");
     manager.stop().expect("stop");
     assert!(!is_frozen(&domain));
-    // The kernel would have left 95%; what the host steals is missing below.
-    assert!((0.80..0.945).contains(&share), "{share:.4}");
-    assert!(ledger.holds > 1, "{} holds", ledger.holds);
-    assert!(ledger.held > Duration::from_millis(100), "{}", ledger.held);
-    // Others ran because the manager made room, not because the kernel put it aside with its domain,
-    // which it does for 50 ms at a time. One hold may lie across the end.
+    // The kernel would have left 95%. What the host steals is in nobody's use, and the manager needs
+    // to make as much less room: somebody is always ready to run here.
+    let given = used.saturating_add(others);
+    let stolen = wall.saturating_sub(given);
+    let part = |of: Duration| used.as_secs_f64() / of.as_secs_f64();
     assert!(
-        others.saturating_sub(held) < Duration::from_millis(120),
-        "others ran for {others}, of which {held} in {} holds",
+        part(wall) < 0.945 && part(given) > 0.80,
+        "{used} of {given} in {wall}"
+    );
+    let room = held.saturating_add(stolen);
+    assert!(
+        room > Duration::from_millis(100),
+        "held {held}, stolen {stolen}"
+    );
+    // Others ran because the manager made room, not because the kernel put it aside with its domain,
+    // which it does for 50 ms at a time: also in a second in which the host stole more than that, and
+    // the manager let its domain run. One hold may lie across the end.
+    let beyond_room = others.saturating_sub(room);
+    assert!(
+        beyond_room < Duration::from_millis(120),
+        "others ran for {others}, held {held} in {} holds, stolen {stolen}",
         ledger.holds
     );
     assert_eq!(ledger.failures, 0);
