@@ -117,11 +117,14 @@ dist: ## Make the files of a release in target/dist, and try them in a Debian of
 
 # The day of the commit, so that a commit always gives the same pages.
 install: PAGE_DATE = $(shell tools/release-date +%F)
-install: ## Install the programs, their manual pages and completions below PREFIX (/usr/local)
+install: ## Install programs, units, manual pages and completions below PREFIX (/usr/local)
 	$(CARGO) build --locked --release --workspace --bins
 	install -d $(DESTDIR)$(PREFIX)/bin
 	install -m 0755 $(addprefix target/release/,tailbound tailboundd tailbound-agent) $(DESTDIR)$(PREFIX)/bin
 	target/release/tailbound internal manual --date $(PAGE_DATE) $(DESTDIR)$(PREFIX)/share
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	for unit in packaging/systemd/*; do sed 's|=/usr/bin/|=$(PREFIX)/bin/|' "$$unit" \
+		>$(DESTDIR)$(PREFIX)/lib/systemd/system/"$${unit##*/}"; done
 
 clean: ## Remove what was built
 	$(CARGO) clean

@@ -450,6 +450,10 @@ pub struct ApplyArguments {
     /// The host of the description that this machine is; what is on its other hosts is left alone.
     #[arg(long, value_name = "NAME", conflicts_with = "subject")]
     pub host: Option<String>,
+    /// Stay, as a service of systemd does, and take the reservations back at the end (SIGTERM, Ctrl-C, or whatever
+    /// ends the command); exit status 1 if they end before.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub hold: bool,
     /// Change nothing; print every change in the kernel's words.
     #[arg(long)]
     pub dry_run: bool,

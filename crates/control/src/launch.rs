@@ -1,4 +1,4 @@
-//! Starting the daemon on demand, detached from whoever needs it.
+//! Starting the daemon on demand: as the unit of the system where there is one, else detached from whoever needs it.
 
 use std::ffi::OsString;
 use std::io;
@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tailbound_time::Duration;
+
+use crate::service_unit;
 
 /// Names the program to start as daemon, before all other places.
 pub const PROGRAM_VARIABLE: &str = "TAILBOUND_TAILBOUNDD";
@@ -15,7 +17,8 @@ const PROGRAM: &str = "tailboundd";
 /// How a daemon is started on demand.
 #[derive(Clone, Debug)]
 pub struct StartOptions {
-    /// The program; `None` looks for it: `TAILBOUND_TAILBOUNDD`, beside the running program, PATH.
+    /// The program; `None` looks for it: `TAILBOUND_TAILBOUNDD`, the unit of the system, beside the running program,
+    /// PATH.
     pub program: Option<PathBuf>,
     /// The daemon ends after so long without reservations and connections.
     pub idle_time: Duration,
@@ -49,6 +52,16 @@ pub enum LaunchError {
         /// Why.
         source: io::Error,
     },
+    /// Its unit does not start.
+    #[error(
+        "{} does not start: {source}; `journalctl --unit {}` tells more",
+        service_unit::UNIT,
+        service_unit::UNIT
+    )]
+    Unit {
+        /// What systemd said.
+        source: io::Error,
+    },
     /// It ran and gave up.
     #[error("{} did not start: {reason}", .program.display())]
     Failed {
@@ -64,6 +77,10 @@ pub enum LaunchError {
 /// # Errors
 /// If the program is nowhere, or does not start.
 pub fn start(state_directory: &Path, options: &StartOptions) -> Result<(), LaunchError> {
+    let is_named = options.program.is_some() || std::env::var_os(PROGRAM_VARIABLE).is_some();
+    if !is_named && service_unit::serves(state_directory) {
+        return service_unit::start().map_err(|source| LaunchError::Unit { source });
+    }
     let program = match &options.program {
         Some(program) => program.clone(),
         None => find_program().ok_or(LaunchError::NotFound)?,

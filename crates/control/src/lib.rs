@@ -20,6 +20,7 @@ pub mod origin;
 pub mod presence;
 pub mod protocol;
 pub mod reservation_control;
+mod service_unit;
 pub mod standstill;
 pub mod state_directory;
 pub mod subsystem_request;

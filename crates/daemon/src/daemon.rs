@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{thread, time};
 
+use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tailbound_enforcement::ds_freeze::HeartbeatRow;
 use tailbound_enforcement::{EnforcementError, Recovery, recover};
@@ -22,10 +23,12 @@ use tailbound_linux::thread::WakeUp;
 use tailbound_time::{Clock, Duration};
 
 use crate::connection::{self, End, Patience};
+use crate::detachment;
 use crate::guardian::{Guardian, Stopping, WatchdogParts};
 use crate::leases::{ConnectionId, Reservations};
 use crate::reservations::enforcer_of_this_host;
 use crate::service::{self, Counters, Service};
+use crate::service_manager;
 use tailbound_control::control_frame::{self, RESPONSE_BYTES_MAX};
 use tailbound_control::deadline::{self, std_duration};
 use tailbound_control::origin::Peer;
@@ -33,7 +36,7 @@ use tailbound_control::protocol::{Refusal, RefusalKind, Response};
 use tailbound_control::state_directory::{StateDirectory, StateDirectoryError};
 use tailbound_control::{Client, ClientError};
 use tailbound_subsystem::Place;
-use tailbound_subsystem::log::note;
+use tailbound_subsystem::log::{note, warn};
 
 /// The CPU of the main loop in the heartbeat: it serves none.
 pub const NO_CPU: u32 = u32::MAX;
@@ -124,6 +127,9 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
     let directory = &options.state_directory;
     directory.prepare()?;
     let lock = take_lock(directory)?;
+    if service_manager::is_there() {
+        detachment::move_to_root_cgroups();
+    }
     leave_real_time();
     let signals = catch_signals().map_err(system("catch signals"))?;
     let recovered = recover_first(directory)?;
@@ -161,7 +167,9 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
     // Before anybody can ask for something else.
     daemon.service.resume_subsystems();
     let listener = listen(directory)?;
+    service_manager::tell(NotifyState::Ready);
     let ran = daemon.serve(&listener, &signals, options.exit_when_idle);
+    service_manager::tell(NotifyState::Stopping);
     drop(listener);
     // Gone already if somebody tidied up.
     let _ = fs::remove_file(directory.socket());
@@ -171,7 +179,7 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
         Err(_) => Stopping::Abandoning,
     });
     if guardian_thread.join().is_err() {
-        note("the guardian panicked");
+        warn("the guardian panicked");
     }
     ran?;
     closed.map_err(DaemonError::NotRestored)
@@ -185,7 +193,7 @@ fn leave_real_time() {
         Ok(Other { .. } | Batch { .. } | Idle) => {}
         found => match set_scheduling(own_thread(), Other { nice: 0 }) {
             Ok(()) => note(format_args!("left {found:?} for SCHED_OTHER")),
-            Err(error) => note(format_args!("cannot leave {found:?}: {error}")),
+            Err(error) => warn(format_args!("cannot leave {found:?}: {error}")),
         },
     }
 }
@@ -229,7 +237,7 @@ fn recover_first(directory: &StateDirectory) -> Result<Recovery, DaemonError> {
         ));
     }
     for failure in &recovered.failures {
-        note(format_args!("not restored: {failure}"));
+        warn(format_args!("not restored: {failure}"));
     }
     Ok(recovered)
 }
@@ -348,7 +356,7 @@ impl<R: Reservations + Send + 'static> Daemon<R> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
                     // Such as too many open files: give others time to close theirs.
-                    note(format_args!("cannot accept a connection: {error}"));
+                    warn(format_args!("cannot accept a connection: {error}"));
                     thread::sleep(time::Duration::from_millis(100));
                     return;
                 }
@@ -384,7 +392,7 @@ impl<R: Reservations + Send + 'static> Daemon<R> {
                 }
             });
         if let Err(error) = started {
-            note(format_args!("no thread for a connection: {error}"));
+            warn(format_args!("no thread for a connection: {error}"));
             self.service.disconnect(id);
             self.open().remove(&id);
         }
@@ -421,9 +429,9 @@ impl<R: Reservations + Send + 'static> Daemon<R> {
 
     /// No watchdog can be started any longer.
     fn give_up_everything(&self) {
-        note("no watchdog can be started; taking everything back");
+        warn("no watchdog can be started; taking everything back");
         if let Err(refusal) = self.service.give_up() {
-            note(refusal);
+            warn(refusal);
         }
     }
 

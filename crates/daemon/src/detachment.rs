@@ -17,6 +17,7 @@ use tailbound_linux::scheduling::set_affinity;
 use tailbound_time::Duration;
 
 use crate::daemon::{ALREADY_RUNNING_STATUS, READY_LINE};
+use crate::service_manager;
 
 /// How much of the end of the log an error quotes, in bytes.
 const QUOTED_BYTES: usize = 2048;
@@ -46,6 +47,7 @@ pub fn detach(
     let log = directory.open_log().map_err(DetachError::of)?;
     let log_before = log.metadata().map_or(0, |found| found.len());
     leave_the_caller();
+    service_manager::hide_from(&mut command);
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -90,8 +92,14 @@ fn leave_the_caller() {
     let _ = begin_session();
     // The kernel leaves out the CPUs that do not exist or that the cpuset excludes.
     let _ = set_affinity(own_thread(), &(0..1024).collect());
-    // Without the privilege it stays in the caller's groups. A root has no limits and is never removed, so that
-    // nothing is left to be taken back.
+    move_to_root_cgroups();
+}
+
+/// Moves this process to the root of each cgroup hierarchy: what is done to a group (stopped, frozen, limited, killed)
+/// reaches neither daemon nor watchdog, and on kernels with CONFIG_RT_GROUP_SCHED the groups below have no time for
+/// real-time threads. A root is never removed, so that nothing has to be taken back.
+pub fn move_to_root_cgroups() {
+    // Without the privilege it stays where it is.
     for hierarchy in cgroup::hierarchies().unwrap_or_default() {
         let _ = cgroup::move_process(std::process::id(), &hierarchy.root);
     }

@@ -2,6 +2,7 @@
 //!
 //! - [`leases`]: who answers for which reservation, a pure state machine;
 //! - [`service`], [`connection`], [`daemon`]: answering requests, however clients behave;
+//! - [`service_manager`], [`detachment`]: starting and ending as a service of systemd, or away from whoever needs it;
 //! - [`subsystems`]: the list of what lives in the daemon beside reservations;
 //! - [`guardian`], [`watch_channel`], [`watchdog`], [`watchdog_watch`], [`liveness`], [`stop_detector`]: the
 //!   process that takes everything back if the daemon cannot, and what watches it.
@@ -16,6 +17,7 @@ pub mod metrics;
 pub mod occupancy;
 pub mod reservations;
 pub mod service;
+pub mod service_manager;
 pub mod stop_detector;
 pub mod subsystems;
 pub mod watch_channel;

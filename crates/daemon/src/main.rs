@@ -7,7 +7,7 @@ use tailbound_control::daemon_arguments::DaemonArguments;
 use tailbound_control::state_directory::StateDirectory;
 use tailbound_daemon::daemon::{self, ALREADY_RUNNING_STATUS, DaemonError, DaemonOptions};
 use tailbound_daemon::{detachment, watchdog};
-use tailbound_subsystem::log::note;
+use tailbound_subsystem::log::warn;
 
 fn main() -> ExitCode {
     let arguments = DaemonArguments::parse();
@@ -36,7 +36,7 @@ fn serve(arguments: &DaemonArguments) -> Result<(), ExitCode> {
     };
     daemon::run(&options).map_err(|error| match error {
         DaemonError::AlreadyRunning(_) => {
-            note(&error);
+            warn(&error);
             ExitCode::from(ALREADY_RUNNING_STATUS)
         }
         other => failed(&other),
@@ -56,6 +56,6 @@ fn detach(arguments: &DaemonArguments) -> Result<(), ExitCode> {
 }
 
 fn failed(error: &dyn std::fmt::Display) -> ExitCode {
-    note(error);
+    warn(error);
     ExitCode::FAILURE
 }

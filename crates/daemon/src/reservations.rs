@@ -15,7 +15,7 @@ use tailbound_model::ResourceInterface;
 
 use crate::leases::Reservations;
 use tailbound_control::protocol::Refusal;
-use tailbound_subsystem::log::note;
+use tailbound_subsystem::log::warn;
 
 /// Rows of the heartbeat: one for each CPU with a manager.
 const SERVED_CPUS_MAX: usize = 1024;
@@ -35,8 +35,8 @@ pub fn enforcer_of_this_host(
     let heartbeat = Heartbeat::create(SERVED_CPUS_MAX + 1).map_err(unusable)?;
     let descriptor = heartbeat.as_fd().try_clone_to_owned().map_err(unusable)?;
     let row = heartbeat.row(SERVED_CPUS_MAX);
-    let managers = FreezeManagers::with_heartbeat(heartbeat)
-        .with_notice(Arc::new(|line| note(format_args!("{line}"))));
+    let managers =
+        FreezeManagers::with_heartbeat(heartbeat).with_notice(Arc::new(|line| warn(line)));
     let enforcer = Enforcer::with_managers(
         HostCapabilities::probe(),
         Box::new(managers),

@@ -13,7 +13,7 @@ use tailbound_control::protocol::{
 };
 use tailbound_enforcement::{Recovery, ReservationRequest, Target};
 use tailbound_model::{CpuSet, WhenEmpty};
-use tailbound_subsystem::log::note;
+use tailbound_subsystem::log::warn;
 use tailbound_subsystem::process_identity::start_times;
 use tailbound_subsystem::{Place, ReservationHost, Subsystem};
 
@@ -112,7 +112,7 @@ impl<R: Reservations + Send + 'static> Service<R> {
         }
         let failures = self.leases().retry_abandoned();
         for failure in failures {
-            note(format_args!("trying again: {failure}"));
+            warn(format_args!("trying again: {failure}"));
         }
         self.tell_of_owners();
     }

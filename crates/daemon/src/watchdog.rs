@@ -27,11 +27,12 @@ use tailbound_time::{Clock, Duration, Instant};
 use crate::daemon::NO_CPU;
 use crate::detachment;
 use crate::liveness::{LivenessDetector, Verdict};
+use crate::service_manager;
 use crate::stop_detector::{Finding, Sighting, StopDetector};
 use crate::subsystems;
 use crate::watch_channel::{ChannelError, Order, Report, WatchChannel};
 use tailbound_control::state_directory::StateDirectory;
-use tailbound_subsystem::log::note;
+use tailbound_subsystem::log::{note, warn};
 
 /// Above the managers (98), which are above the domains (90 and less).
 const PRIORITY: u8 = 99;
@@ -105,7 +106,7 @@ pub fn run() -> Result<(), WatchdogError> {
     match watch.until_needed()? {
         Reason::Stopped => Ok(()),
         reason => {
-            note(format_args!(
+            warn(format_args!(
                 "watchdog: {}; taking everything back",
                 match reason {
                     Reason::Stuck => "the daemon does not go on",
@@ -183,7 +184,7 @@ impl Watch {
                         NO_CPU => "the main loop".to_owned(),
                         cpu => format!("the manager of CPU {cpu}"),
                     };
-                    note(format_args!(
+                    warn(format_args!(
                         "watchdog: {who} (thread {}) broke its promise: {:?}",
                         pulse.thread, pulse.liveness
                     ));
@@ -244,7 +245,7 @@ impl Watch {
                 Ok(Order::Begin { .. }) => {}
                 Err(error) => {
                     if !matches!(error, ChannelError::Closed) {
-                        note(format_args!("watchdog: the channel failed: {error}"));
+                        warn(format_args!("watchdog: the channel failed: {error}"));
                     }
                     return Some(Reason::DaemonDied);
                 }
@@ -278,7 +279,7 @@ impl Watch {
         let _ = self.daemon.kill();
         match self.daemon.wait_ended(KILLED_WITHIN) {
             Ok(true) => {}
-            other => note(format_args!(
+            other => warn(format_args!(
                 "watchdog: the daemon has not ended {KILLED_WITHIN} after SIGKILL ({other:?})"
             )),
         }
@@ -326,14 +327,18 @@ fn restart(watch: Watch, program: io::Result<PathBuf>) {
     };
     // The lock goes, so that the daemon may have it.
     drop(watch);
+    if service_manager::is_there() {
+        note("watchdog: another daemon is left to the service manager");
+        return;
+    }
     // What there was to do before everything else is done.
     if let Err(error) = set_scheduling(own_thread(), SchedulingSetting::Other { nice: 0 }) {
-        note(format_args!("watchdog: cannot leave real time: {error}"));
+        warn(format_args!("watchdog: cannot leave real time: {error}"));
     }
     let program = match program {
         Ok(program) => program,
         Err(error) => {
-            note(format_args!("watchdog: no daemon is started: {error}"));
+            warn(format_args!("watchdog: no daemon is started: {error}"));
             return;
         }
     };
@@ -345,14 +350,14 @@ fn restart(watch: Watch, program: io::Result<PathBuf>) {
     }
     match detachment::detach(command, &directory, RESTARTED_WITHIN) {
         Ok(()) => note("watchdog: started another daemon, which makes again what is to stay"),
-        Err(error) => note(format_args!("watchdog: no daemon is started: {error}")),
+        Err(error) => warn(format_args!("watchdog: no daemon is started: {error}")),
     }
 }
 
 /// Makes us run before everything else, with our memory in place; tells how that went.
 fn prepare() -> String {
     if let Err(error) = lock_touched_pages() {
-        note(format_args!("watchdog: memory stays unlocked: {error}"));
+        warn(format_args!("watchdog: memory stays unlocked: {error}"));
     }
     match make_current_thread_fifo(PRIORITY) {
         Ok(()) => format!("SCHED_FIFO {PRIORITY}"),

@@ -14,7 +14,7 @@ use tailbound_linux::xen::{Vcpu, VcpuSetting, vcpus};
 use tailbound_model::{Precedence, ResourceInterface};
 
 use crate::leases::{Leases, Reservations, SharedLeases};
-use tailbound_subsystem::log::note;
+use tailbound_subsystem::log::warn;
 
 /// How often it is looked. A look is a call of `xl`, which takes CPU time of dom0.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
@@ -47,7 +47,7 @@ impl XenRenewal {
         });
         if let Err(error) = started {
             self.looks.store(false, Ordering::SeqCst);
-            note(format_args!(
+            warn(format_args!(
                 "Xen domains that are started anew are not noticed: no thread: {error}"
             ));
         }
@@ -61,7 +61,7 @@ struct Trouble(String);
 impl Trouble {
     fn told(&mut self, trouble: String) {
         if trouble != self.0 {
-            note(&trouble);
+            warn(&trouble);
             self.0 = trouble;
         }
     }

@@ -38,7 +38,7 @@ pub use enforcer::{
     Changed, DomainStatus, EnforcementStatus, Enforcer, Probe, ReservationChange, Sight,
 };
 pub use error::{AdmissionError, AdmissionRefusal, EnforcementError, PlanError};
-pub use journal::state_directory;
+pub use journal::{SYSTEM_STATE_DIRECTORY, state_directory};
 pub use kernel::{KernelState, KernelView};
 pub use linux_kernel::LinuxKernel;
 pub use managers::{FreezeManagers, LedgerSummary, Managers, first_budget};

@@ -15,7 +15,7 @@ use tailbound_modes::contradictions::{Contradiction, Contradictions, Patience, S
 use tailbound_modes::manager::Report;
 use tailbound_modes::table::ModeTable;
 use tailbound_modes::transition::StepKind;
-use tailbound_subsystem::log::note;
+use tailbound_subsystem::log::{note, warn};
 use tailbound_subsystem::process_identity::{StartTimes, is_same};
 use tailbound_time::{Duration, Instant};
 
@@ -126,7 +126,7 @@ fn tell(shown: &Shown) {
             used,
             within,
             ..
-        }) => note(format_args!(
+        }) => warn(format_args!(
             "the agent of \"{domain}\" {}; its reservation bounds it",
             contradiction(task, *used, *within)
         )),

@@ -19,7 +19,7 @@ use tailbound_modes::control::RunningDescription;
 use tailbound_modes::manager::journal::{Resumption, resumption};
 use tailbound_modes::manager::{Journal, Record, State};
 use tailbound_modes::table::ModeTable;
-use tailbound_subsystem::log::note;
+use tailbound_subsystem::log::warn;
 use tailbound_subsystem::process_identity::{StartTimes, is_same, numbers_of};
 use tailbound_time::{Duration, Instant};
 
@@ -235,7 +235,7 @@ impl Journal for ModesJournal {
 impl Inner {
     /// What is not noted must not be half of the truth.
     fn give_up(&mut self, error: &io::Error) {
-        note(format_args!(
+        warn(format_args!(
             "{}: {error}; if the daemon dies, the modes are not made again",
             self.path.display()
         ));
@@ -307,7 +307,7 @@ fn write_anew(path: &Path, text: &[u8]) -> io::Result<File> {
 fn remove_file(path: &Path) {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            note(format_args!("{}: {error}", path.display()));
+            warn(format_args!("{}: {error}", path.display()));
         }
         _ => {}
     }
@@ -373,7 +373,7 @@ pub fn count_restart(directory: &Path, now: Instant) -> bool {
     });
     // Without a count there is no end to restarts.
     counted.unwrap_or_else(|error| {
-        note(format_args!("{}: {error}", path.display()));
+        warn(format_args!("{}: {error}", path.display()));
         false
     })
 }

@@ -28,7 +28,7 @@ use tailbound_modes::control::{
 use tailbound_modes::manager::State;
 use tailbound_modes::manager::journal::Fate;
 use tailbound_modes::table::ModeTable;
-use tailbound_subsystem::log::note;
+use tailbound_subsystem::log::{note, warn};
 use tailbound_subsystem::{Place, Registration, Remains, ReservationHost, Subsystem};
 
 use crate::journal::{Loaded, ModesJournal};
@@ -172,7 +172,7 @@ impl ModesService {
         match loaded {
             Ok(loaded) => Some(ModesJournal::new(&self.place.directory, loaded)),
             Err(error) => {
-                note(format_args!("no journal of mode changes: {error}"));
+                warn(format_args!("no journal of mode changes: {error}"));
                 None
             }
         }
@@ -282,7 +282,7 @@ impl Subsystem for ModesService {
             let mode = state.mode.clone();
             match self.restore(&loaded, state, fate) {
                 Ok(()) => return note(fate.in_words(&mode)),
-                Err(refusal) => note(format_args!("mode `{mode}` is not made again: {refusal}")),
+                Err(refusal) => warn(format_args!("mode `{mode}` is not made again: {refusal}")),
             }
         }
         journal::forget(directory);

@@ -23,7 +23,7 @@ use tailbound_modes::table::ModeTable;
 use tailbound_modes::table_replacement;
 use tailbound_modes::triggers::Triggers;
 use tailbound_subsystem::ReservationHost;
-use tailbound_subsystem::log::note;
+use tailbound_subsystem::log::{note, warn};
 use tailbound_subsystem::process_identity::StartTimes;
 use tailbound_time::{Clock, Duration, Instant};
 
@@ -228,7 +228,7 @@ impl Modes {
         // It fails if the thread has ended.
         let _woken = self.wake();
         if thread.join().is_err() {
-            note("the thread of the modes panicked");
+            warn("the thread of the modes panicked");
         }
         lock(&self.shared.answers).clear();
         lock(&self.shared.additions).clear();
@@ -283,10 +283,10 @@ impl ModeThread {
         if !self.own_cpus.is_empty()
             && let Err(error) = set_affinity(own_thread(), &self.own_cpus)
         {
-            note(format_args!("mode changes may hold agents up: {error}"));
+            warn(format_args!("mode changes may hold agents up: {error}"));
         }
         if let Err(error) = make_current_thread_fifo(PRIORITY) {
-            note(format_args!(
+            warn(format_args!(
                 "mode changes wait for other programs: {error}"
             ));
         }
@@ -342,7 +342,7 @@ impl ModeThread {
 
     fn take_note(&mut self, manager: &mut Manager) {
         for reason in manager.agents().take_reasons() {
-            note(format_args!("agents: {reason}"));
+            warn(format_args!("agents: {reason}"));
         }
         lock(&self.shared.counts).agents_refused = manager.agents().refused();
         self.told.at = Monotonic.now();
@@ -404,7 +404,7 @@ fn tell(asker: &Asker, answer: &ChangeResult) {
         // An agent may ask for the mode that holds as often as it likes.
         Ok(report) if report.changes_nothing() => {}
         Ok(report) => note(format_args!("mode `{}`, asked for by {asker:?}", report.to)),
-        Err(error) if !matches!(asker, Asker::Command(_)) => note(format_args!("{error}")),
+        Err(error) if !matches!(asker, Asker::Command(_)) => warn(format_args!("{error}")),
         Err(_) => {}
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tailbound_linux::clock::Monotonic;
 use tailbound_modes::manager::journal::Resumption;
-use tailbound_subsystem::log::note;
+use tailbound_subsystem::log::warn;
 use tailbound_time::Clock;
 
 use crate::journal::{self, Loaded, RESTARTS_IN_ALL_MAX, RESTARTS_MAX, RESTARTS_WITHIN};
@@ -20,7 +20,7 @@ pub fn left(directory: &Path) -> Option<(Loaded, Resumption)> {
             return None;
         }
         Err(reason) => {
-            note(format_args!(
+            warn(format_args!(
                 "{}: {reason}; the modes are not made again",
                 journal::path_in(directory).display()
             ));
@@ -29,7 +29,7 @@ pub fn left(directory: &Path) -> Option<(Loaded, Resumption)> {
         }
     };
     if !journal::count_restart(directory, Monotonic.now()) {
-        note(format_args!(
+        warn(format_args!(
             "the daemon has died more than {RESTARTS_MAX} times within {RESTARTS_WITHIN}, or more than \
              {RESTARTS_IN_ALL_MAX} times since the modes were loaded, or nobody knows how often; the modes \
              and their reservations are not made again"

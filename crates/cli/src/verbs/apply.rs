@@ -1,6 +1,7 @@
 //! `tailbound apply`: put the reservations of a description into force, and make its modes known; or that of one
 //! unit or container.
 
+mod grant;
 pub(super) mod modes;
 mod named_cgroup;
 
@@ -8,9 +9,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tailbound_analysis::resolution::Deployment;
-use tailbound_control::{Client, Lease, StartOptions};
 use tailbound_enforcement::binding::{self, BindingError, StartedProcesses};
-use tailbound_enforcement::{CgroupName, Enforcer, Plan, ReservationRequest, state_directory};
+use tailbound_enforcement::{CgroupName, Enforcer, ReservationRequest};
 use tailbound_experiment::host_check::{Obstacle, obstacle_of_run};
 use tailbound_experiment::host_set::{HostSet, part_of_this_machine};
 use tailbound_linux::HostCapabilities;
@@ -20,8 +20,9 @@ use tailbound_modes::table::ModeTable;
 use crate::arguments::ApplyArguments;
 use crate::failure::Failure;
 use crate::output::Output;
+use grant::Grant;
 
-/// Applies with a persistent lease, or prints what that would change.
+/// Puts reservations into force, or prints what that would change.
 pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Failure> {
     let unit = arguments.unit.clone().map(CgroupName::Unit);
     let container = arguments.container.clone().map(CgroupName::Container);
@@ -52,38 +53,15 @@ fn apply_description(
     if arguments.dry_run {
         return planned(&requests, table.as_ref(), output);
     }
-    let mut client = Client::connect_or_start(&state_directory(), &StartOptions::default())
-        .map_err(Failure::from_error)?;
+    let mut grant = Grant::begin(arguments.hold)?;
     if let Some(table) = &table {
-        modes::refuse_other(&mut client, table)?;
+        modes::refuse_other(&mut grant.client, table)?;
     }
-    let plans = client
-        .apply_with(
-            &requests,
-            Lease::Persistent,
-            when_empty(&loaded.description),
-        )
-        .map_err(Failure::from_error)?;
-    tell_mapping(&plans, output);
+    grant.apply(&requests, when_empty(&loaded.description), output)?;
     if let Some(table) = &table {
-        modes::load(&mut client, table, &loaded, &requests, output)?;
+        modes::load(&mut grant.client, table, &loaded, &requests, output)?;
     }
-    let names: Vec<&str> = requests
-        .iter()
-        .map(|request| request.domain.as_str())
-        .collect();
-    output.note(format!(
-        "in force until `tailbound revert`: {}",
-        names.join(", ")
-    ));
-    Ok(())
-}
-
-/// Says, to who wants more, what the reservations are in the kernel's words.
-fn tell_mapping(plans: &[Plan], output: &Output) {
-    for line in plans.iter().flat_map(|plan| &plan.mapping) {
-        output.detail(line);
-    }
+    grant.end(&requests, output)
 }
 
 /// What of a description is on this machine.

@@ -12,6 +12,7 @@ use tailbound_linux::process::die_with_parent;
 use crate::bench::{Bench, daemon};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host/systemd");
+const UNITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd");
 
 /// The groups of a test in the hierarchies of which systemd takes hold.
 struct Groups(Vec<PathBuf>);
@@ -79,7 +80,8 @@ fn units_of_systemd_live_with_their_manager() {
     command.arg(format!("{FOLDER}/boot.sh")).arg(&out);
     command
         .arg(daemon().parent().unwrap())
-        .arg(format!("{FOLDER}/units.sh"));
+        .arg(FOLDER)
+        .arg(UNITS);
     let log = fs::File::create(out.join("log")).unwrap();
     command
         .stdin(Stdio::null())
@@ -88,7 +90,9 @@ fn units_of_systemd_live_with_their_manager() {
     let status = die_with_parent(&mut command).status().unwrap();
     let log = fs::read_to_string(out.join("log")).unwrap();
     assert!(status.success(), "{status}: {log}");
-    as_without_reservations(&found(&out), &log);
+    let found = found(&out);
+    as_without_reservations(&found, &log);
+    as_a_unit(&found, &log);
 }
 
 /// Makes sure that what was done to the units had the effect that it has without reservations.
@@ -131,5 +135,34 @@ fn as_without_reservations(found: &BTreeMap<String, Vec<String>>, log: &str) {
             "/system.slice/fifth.service"
         ]
     );
-    assert_eq!(values("left"), ["nothing"]);
+    assert_eq!(values("left")[..1], ["nothing"]);
+}
+
+/// Makes sure that the daemon and a description live as units.
+fn as_a_unit(found: &BTreeMap<String, Vec<String>>, log: &str) {
+    let values = |name: &str| found.get(name).cloned().unwrap_or_default();
+    assert_eq!(values("verify"), [""; 0], "{log}");
+    let wanted = [
+        "reserved by the unit",
+        "the unit stays",
+        "enabled",
+        "reserved by a service",
+        "reserved after SIGKILL of the daemon",
+        "reserved after SIGKILL of the holder",
+        "ordinary",
+        "reserved once more",
+        "ordinary without the daemon",
+        "stopped with the daemon",
+    ];
+    assert_eq!(values("sixth"), wanted, "{found:?} {log}");
+    assert_eq!(
+        values("daemon-unit"),
+        ["/", "/"],
+        "daemon and watchdog are of no group"
+    );
+    assert_eq!(values("daemons"), ["0"]);
+    assert_eq!(values("other-daemon"), ["refused: 0 restarts"]);
+    assert_ne!(values("urgent"), ["0"]);
+    assert_ne!(values("calm"), ["0"]);
+    assert_eq!(values("left"), ["nothing", "nothing in the end"]);
 }

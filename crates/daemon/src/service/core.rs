@@ -6,7 +6,7 @@ use tailbound_control::protocol::{HeldBy, Lease, Refusal, Selection};
 use tailbound_control::{ReservationControl, SharedControl};
 use tailbound_enforcement::{EnforcementStatus, LedgerSummary, ReservationRequest};
 use tailbound_subsystem::ReservationHost;
-use tailbound_subsystem::log::note;
+use tailbound_subsystem::log::warn;
 use tailbound_subsystem::process_identity::StartTimes;
 
 use super::Protection;
@@ -44,7 +44,7 @@ impl<R: Reservations + Send + 'static> Core<R> {
     pub(super) fn end_leases(&self, id: ConnectionId) {
         let failures = self.leases().disconnect(id);
         for failure in failures {
-            note(format_args!("taking back what a client left: {failure}"));
+            warn(format_args!("taking back what a client left: {failure}"));
         }
         self.tell_served_cpus();
     }

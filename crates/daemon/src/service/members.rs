@@ -16,7 +16,7 @@ use crate::occupancy::{Observation, Occupancy, Rule, Step};
 use tailbound_control::Presence;
 use tailbound_control::origin::EndReason;
 use tailbound_control::protocol::Selection;
-use tailbound_subsystem::log::note;
+use tailbound_subsystem::log::{note, warn};
 
 /// How often the members are looked at: a container that is started anew is bound within two looks.
 const LOOK_EVERY: time::Duration = time::Duration::from_millis(400);
@@ -70,7 +70,7 @@ where
     let look = move || {
         let kernel = match LinuxKernel::new() {
             Ok(kernel) => kernel,
-            Err(error) => return note(format_args!("members are not looked at: {error}")),
+            Err(error) => return warn(format_args!("members are not looked at: {error}")),
         };
         while let Some(owner) = owner.upgrade() {
             service(&owner).look_at_members(&kernel);
@@ -80,7 +80,7 @@ where
     };
     let thread = std::thread::Builder::new().name("members".into());
     if let Err(error) = thread.spawn(look) {
-        note(format_args!(
+        warn(format_args!(
             "members are not looked at: no thread: {error}"
         ));
     }
@@ -166,7 +166,7 @@ impl<R: Reservations + Send + 'static> Service<R> {
                 let text = refusal.to_string();
                 let told = known.trouble.insert(domain.to_owned(), text.clone());
                 if told.as_ref() != Some(&text) {
-                    note(format_args!("the members of \"{domain}\": {text}"));
+                    warn(format_args!("the members of \"{domain}\": {text}"));
                 }
             }
         }

@@ -31,6 +31,9 @@ const NOTES_DIFFER_BYTES: u64 = 384;
 /// Tells the journals of one process apart.
 static OPENED: AtomicU64 = AtomicU64::new(0);
 
+/// The state directory of root.
+pub const SYSTEM_STATE_DIRECTORY: &str = "/run/tailbound";
+
 /// Where journals lie: `TAILBOUND_STATE_DIR`, or `/run/tailbound` for root, or
 /// `$XDG_RUNTIME_DIR/tailbound`, or `/tmp/tailbound-UID`.
 pub fn state_directory() -> PathBuf {
@@ -39,7 +42,7 @@ pub fn state_directory() -> PathBuf {
     }
     let uid = tailbound_linux::process::effective_uid();
     if uid == 0 {
-        return PathBuf::from("/run/tailbound");
+        return PathBuf::from(SYSTEM_STATE_DIRECTORY);
     }
     match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(runtime) => PathBuf::from(runtime).join("tailbound"),

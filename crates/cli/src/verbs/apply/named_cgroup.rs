@@ -1,15 +1,17 @@
 //! `tailbound apply --unit NAME` and `--container NAME`: the reservation of what runs already, without a description.
 
-use tailbound_control::{Client, Lease, StartOptions};
+use std::collections::BTreeMap;
+
 use tailbound_enforcement::binding::{self, BindingError};
-use tailbound_enforcement::{CgroupName, ReservationRequest, state_directory};
+use tailbound_enforcement::{CgroupName, ReservationRequest};
 use tailbound_model::BackendOptions;
 
+use super::grant::Grant;
 use crate::arguments::ApplyArguments;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Applies the one reservation with a persistent lease, or prints what that would change.
+/// Puts the one reservation into force, or prints what that would change.
 pub fn carry_out(
     arguments: &ApplyArguments,
     name: CgroupName,
@@ -19,15 +21,10 @@ pub fn carry_out(
     if arguments.dry_run {
         return super::dry_run(&[request], output);
     }
-    let mut client = Client::connect_or_start(&state_directory(), &StartOptions::default())
-        .map_err(Failure::from_error)?;
-    let plans = client
-        .apply(std::slice::from_ref(&request), Lease::Persistent)
-        .map_err(Failure::from_error)?;
-    super::tell_mapping(&plans, output);
-    let domain = request.domain;
-    output.note(format!("in force until `tailbound revert {domain}`"));
-    Ok(())
+    let requests = [request];
+    let mut grant = Grant::begin(arguments.hold)?;
+    grant.apply(&requests, BTreeMap::new(), output)?;
+    grant.end(&requests, output)
 }
 
 fn request(arguments: &ApplyArguments, name: CgroupName) -> Result<ReservationRequest, Failure> {

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Boots the system that is installed here, with systemd as its first process and cgroup v2 alone, over a copy-on-write
 # root in memory; it runs `units.sh` and powers off. In a mount namespace and cgroups of its own.
-# boot.sh OUT PROGRAMS SCRIPT
+# boot.sh OUT PROGRAMS SCRIPTS UNITS
 set -eu
-out=$1 programs=$2 script=$3
+out=$1 programs=$2 scripts=$3 units=$4
 root=$out/root
 mkdir "$root"
 mount -t tmpfs tailbound-test "$root"
@@ -13,7 +13,8 @@ system=$root/merged
 # Machines of one identity share their logs.
 echo 0123456789abcdef0123456789abcdef >"$system/etc/machine-id"
 mkdir -p "$system/etc/systemd/system" "$system/programs" "$system/out"
-cp "$script" "$system/units.sh"
+cp "$scripts/units.sh" "$scripts/daemon_unit.sh" "$system/"
+cp -r "$units" "$system/units"
 cat >"$system/etc/systemd/system/tailbound-test.service" <<'UNIT'
 [Service]
 Type=oneshot

@@ -121,3 +121,5 @@ before=$(used_by fourth)
 until_true has_run_since fourth "$before" && found fourth "runs on"
 nothing_is_left() { [ -z "$(find /sys/fs/cgroup -name 'tailbound*' -type d ! -name 'tailbound-test*')" ]; }
 until_true nothing_is_left && found left nothing
+
+. /daemon_unit.sh
