@@ -77,11 +77,11 @@ fn units_of_systemd_live_with_their_manager() {
     fs::write(out.join("groups"), lines.collect::<String>()).unwrap();
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private", "sh"]);
-    command.arg(format!("{FOLDER}/boot.sh")).arg(&out);
-    command
-        .arg(daemon().parent().unwrap())
-        .arg(FOLDER)
-        .arg(UNITS);
+    command.arg(format!("{FOLDER}/boot.sh")).arg(&out).arg("/");
+    command.arg(format!("{FOLDER}/units.sh"));
+    let programs = daemon().parent().unwrap().to_owned();
+    command.arg(format!("--bind-ro={}:/programs", programs.display()));
+    command.arg(format!("--bind-ro={UNITS}:/units"));
     let log = fs::File::create(out.join("log")).unwrap();
     command
         .stdin(Stdio::null())

@@ -1,25 +1,25 @@
 #!/bin/sh
-# Boots the system that is installed here, with systemd as its first process and cgroup v2 alone, over a copy-on-write
-# root in memory; it runs `units.sh` and powers off. In a mount namespace and cgroups of its own.
-# boot.sh OUT PROGRAMS SCRIPTS UNITS
+# Boots a system with systemd as its first process and cgroup v2 alone, over a copy-on-write root in memory; it runs a
+# script and powers off. In a mount namespace and cgroups of its own: OUT/groups lists these, one per hierarchy of which
+# systemd takes hold. The system sees OUT as /out and the script's folder as /scripts.
+# boot.sh OUT ROOT SCRIPT OPTIONS OF systemd-nspawn
 set -eu
-out=$1 programs=$2 scripts=$3 units=$4
+out=$1 lower=$2 script=$3
+shift 3
 root=$out/root
 mkdir "$root"
 mount -t tmpfs tailbound-test "$root"
 mkdir "$root/upper" "$root/work" "$root/merged"
-mount -t overlay tailbound-test -o "lowerdir=/,upperdir=$root/upper,workdir=$root/work" "$root/merged"
+mount -t overlay tailbound-test -o "lowerdir=$lower,upperdir=$root/upper,workdir=$root/work" "$root/merged"
 system=$root/merged
 # Machines of one identity share their logs.
 echo 0123456789abcdef0123456789abcdef >"$system/etc/machine-id"
-mkdir -p "$system/etc/systemd/system" "$system/programs" "$system/out"
-cp "$scripts/units.sh" "$scripts/daemon_unit.sh" "$system/"
-cp -r "$units" "$system/units"
-cat >"$system/etc/systemd/system/tailbound-test.service" <<'UNIT'
+mkdir -p "$system/etc/systemd/system" "$system/scripts" "$system/out"
+cat >"$system/etc/systemd/system/tailbound-test.service" <<UNIT
 [Service]
 Type=oneshot
 Environment=PATH=/programs:/usr/sbin:/usr/bin:/sbin:/bin
-ExecStart=/bin/sh /units.sh
+ExecStart=/bin/sh /scripts/$(basename "$script")
 ExecStopPost=/bin/systemctl --no-block poweroff
 UNIT
 cat >"$system/etc/systemd/system/tailbound-test.target" <<'UNIT'
@@ -35,5 +35,5 @@ done <"$out/groups"
 # What systemd-nspawn notes about its machines goes with this namespace.
 mount -t tmpfs tailbound-test /run
 exec env SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1 systemd-nspawn --quiet --register=no --keep-unit --directory="$system" \
-    --bind-ro="$programs:/programs" --bind="$out:/out" --capability=all --console=read-only --boot \
+    --bind-ro="$(dirname "$script"):/scripts" --bind="$out:/out" --capability=all --console=read-only "$@" --boot \
     systemd.unit=tailbound-test.target

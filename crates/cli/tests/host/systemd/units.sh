@@ -122,4 +122,4 @@ until_true has_run_since fourth "$before" && found fourth "runs on"
 nothing_is_left() { [ -z "$(find /sys/fs/cgroup -name 'tailbound*' -type d ! -name 'tailbound-test*')" ]; }
 until_true nothing_is_left && found left nothing
 
-. /daemon_unit.sh
+. /scripts/daemon_unit.sh
