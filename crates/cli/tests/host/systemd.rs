@@ -44,16 +44,16 @@ fn remove_with_all_below(group: &Path) {
 }
 
 /// The findings of the script, by name.
-fn found(out: &Path) -> BTreeMap<String, Vec<String>> {
-    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+fn findings(out: &Path) -> BTreeMap<String, Vec<String>> {
+    let mut findings: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in fs::read_to_string(out.join("found"))
         .unwrap_or_default()
         .lines()
     {
         let (name, value) = line.split_once(' ').unwrap_or((line, ""));
-        found.entry(name.into()).or_default().push(value.into());
+        findings.entry(name.into()).or_default().push(value.into());
     }
-    found
+    findings
 }
 
 #[test]
@@ -90,14 +90,14 @@ fn units_of_systemd_live_with_their_manager() {
     let status = die_with_parent(&mut command).status().unwrap();
     let log = fs::read_to_string(out.join("log")).unwrap();
     assert!(status.success(), "{status}: {log}");
-    let found = found(&out);
-    as_without_reservations(&found, &log);
-    as_a_unit(&found, &log);
+    let findings = findings(&out);
+    as_without_reservations(&findings, &log);
+    as_a_unit(&findings, &log);
 }
 
 /// Makes sure that what was done to the units had the effect that it has without reservations.
-fn as_without_reservations(found: &BTreeMap<String, Vec<String>>, log: &str) {
-    let values = |name: &str| found.get(name).cloned().unwrap_or_default();
+fn as_without_reservations(findings: &BTreeMap<String, Vec<String>>, log: &str) {
+    let values = |name: &str| findings.get(name).cloned().unwrap_or_default();
     assert_eq!(
         values("daemon"),
         ["/", "/"],
@@ -139,8 +139,8 @@ fn as_without_reservations(found: &BTreeMap<String, Vec<String>>, log: &str) {
 }
 
 /// Makes sure that the daemon and a description live as units.
-fn as_a_unit(found: &BTreeMap<String, Vec<String>>, log: &str) {
-    let values = |name: &str| found.get(name).cloned().unwrap_or_default();
+fn as_a_unit(findings: &BTreeMap<String, Vec<String>>, log: &str) {
+    let values = |name: &str| findings.get(name).cloned().unwrap_or_default();
     assert_eq!(values("verify"), [""; 0], "{log}");
     let wanted = [
         "reserved by the unit",
@@ -154,7 +154,7 @@ fn as_a_unit(found: &BTreeMap<String, Vec<String>>, log: &str) {
         "ordinary without the daemon",
         "stopped with the daemon",
     ];
-    assert_eq!(values("sixth"), wanted, "{found:?} {log}");
+    assert_eq!(values("sixth"), wanted, "{findings:?} {log}");
     assert_eq!(
         values("daemon-unit"),
         ["/", "/"],
