@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 
 use tailbound_tests::repository::{self, TextFile};
 use tailbound_tests::tidy::{
-    Finding, assert_none, back_ends, layers, licences, modules, names, ratchet, sizes, source,
-    test_programs, wording,
+    Finding, assert_none, back_ends, layers, licences, metric_names, modules, names, ratchet,
+    sizes, source, test_programs, wording,
 };
 use tailbound_tests::{markdown, tidy};
 
@@ -272,4 +272,23 @@ fn shell_scripts_parse() {
             String::from_utf8_lossy(&output.stderr)
         );
     }
+}
+
+#[test]
+fn metrics_are_known_by_the_names_that_are_printed() {
+    let only = |suffix: &str, part: &str| -> Vec<TextFile> {
+        let files = repository::files_ending_in(suffix).into_iter();
+        files.filter(|file| file.path.contains(part)).collect()
+    };
+    let sources = only("/metrics.rs", "/src/");
+    let guides = [
+        only(".md", "guides/observe"),
+        only(".md", "guides/mode-changes"),
+    ]
+    .concat();
+    let mut readers = only(".yml", "packaging/prometheus");
+    readers.extend(only(".json", "packaging/grafana"));
+    readers.extend(only(".md", "guides/observe"));
+    assert!(sources.len() > 2 && readers.len() > 3 && guides.len() == 2);
+    assert_none(metric_names::strangers(&sources, &readers, &guides));
 }

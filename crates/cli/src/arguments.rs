@@ -17,6 +17,7 @@ mod values;
 #[cfg(test)]
 mod flag_names;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -47,7 +48,7 @@ pub use modes::{
 };
 pub use reservation::ReservationArguments;
 pub use subject::AnswerSubject;
-use values::{probability, scale, scheduling, server_rule};
+use values::{listen_address, probability, scale, scheduling, server_rule};
 
 /// Predict, enforce and measure the latency of time-sensitive services on shared Linux hosts.
 ///
@@ -127,6 +128,8 @@ pub enum Verb {
     Revert(RevertArguments),
     /// What is in force, and what it gave out.
     Status,
+    /// What the daemon counts, for Prometheus: once, or to whoever asks over HTTP.
+    Metrics(MetricsArguments),
     /// Run a description's whole experiment, or one command under a reservation.
     Run(RunArguments),
     /// Drive a service with open-loop load and measure its latency.
@@ -457,6 +460,15 @@ pub struct ApplyArguments {
     /// Change nothing; print every change in the kernel's words.
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// Arguments of `metrics`.
+#[derive(Debug, Args)]
+pub struct MetricsArguments {
+    /// Serve them at http://ADDRESS/metrics until SIGTERM or Ctrl-C, such as 127.0.0.1:9464. There is neither encryption
+    /// nor a password.
+    #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
+    pub listen: Option<SocketAddr>,
 }
 
 /// Arguments of `revert`.

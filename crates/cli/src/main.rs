@@ -59,6 +59,7 @@ fn carry_out(verb: Verb, output: &Output) -> Result<(), Failure> {
         Verb::Apply(arguments) => verbs::apply::carry_out(&arguments, output),
         Verb::Revert(arguments) => verbs::revert::carry_out(&arguments, output),
         Verb::Status => verbs::status::carry_out(output),
+        Verb::Metrics(arguments) => verbs::metrics::carry_out(&arguments, output),
         Verb::Run(arguments) if arguments.command.is_empty() => {
             verbs::run_file::carry_out(&arguments, output)
         }

@@ -4,5 +4,6 @@
 mod cases;
 mod interface;
 mod manual;
+mod metrics;
 mod sizing_stanza;
 mod sweep;

@@ -9,6 +9,7 @@ use prometheus_client::registry::Registry;
 
 use tailbound_enforcement::{AuditSummary, LedgerSummary};
 
+use tailbound_control::Presence;
 use tailbound_control::protocol::{DaemonStatus, ReservationStatus};
 use tailbound_subsystem::metrics::MetricKind;
 
@@ -22,7 +23,13 @@ type PerReservation = (
     fn(&ReservationStatus) -> Option<f64>,
 );
 
-const PER_RESERVATION: [PerReservation; 23] = [
+const PER_RESERVATION: [PerReservation; 24] = [
+    (
+        "tailbound_reservation_in_force",
+        MetricKind::Gauge,
+        "Whether it holds for anybody: 0 while it waits for members.",
+        |one| Some(f64::from(one.presence == Presence::InForce)),
+    ),
     (
         "tailbound_reservation_budget_seconds",
         MetricKind::Gauge,
@@ -349,7 +356,7 @@ mod tests {
         }
         let expected = OF_DAEMON.len() + COUNTED.len() + PER_RESERVATION.len();
         assert_eq!(samples, expected);
-        assert_eq!(expected, 4 + 5 + 23);
+        assert_eq!(expected, 4 + 5 + 24);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 pub mod back_ends;
 pub mod layers;
 pub mod licences;
+pub mod metric_names;
 pub mod modules;
 pub mod names;
 pub mod ratchet;

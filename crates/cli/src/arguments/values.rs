@@ -1,5 +1,7 @@
 //! How the values of arguments are read.
 
+use std::net::SocketAddr;
+
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use tailbound_model::{BackendKind, ServerKind, UnknownBackend};
 use tailbound_reservation::Rule;
@@ -28,6 +30,12 @@ pub(super) fn server_rule() -> impl TypedValueParser<Value = Rule> {
         let kind = kinds.find(|kind| kind.answers().name == text);
         kind.map_or(Rule::Unlimited, Rule::Server)
     })
+}
+
+/// Reads where a server listens. Names are left out, since they may become another address.
+pub(super) fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let remedy = "an address is one of this host with a port, such as 127.0.0.1:9464 or [::1]:9464";
+    text.parse().map_err(|_| remedy.to_owned())
 }
 
 pub(super) fn scale(text: &str) -> Result<f64, String> {

@@ -13,6 +13,7 @@ pub mod interface;
 mod interface_file;
 pub mod internal;
 pub mod measure;
+pub mod metrics;
 pub mod mode;
 pub mod model;
 mod model_frequency;

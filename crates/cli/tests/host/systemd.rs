@@ -82,6 +82,7 @@ fn units_of_systemd_live_with_their_manager() {
     let programs = daemon().parent().unwrap().to_owned();
     command.arg(format!("--bind-ro={}:/programs", programs.display()));
     command.arg(format!("--bind-ro={UNITS}:/units"));
+    command.arg("--private-network");
     let log = fs::File::create(out.join("log")).unwrap();
     command
         .stdin(Stdio::null())
@@ -159,6 +160,11 @@ fn as_a_unit(findings: &BTreeMap<String, Vec<String>>, log: &str) {
         values("daemon-unit"),
         ["/", "/"],
         "daemon and watchdog are of no group"
+    );
+    assert_eq!(
+        values("metrics"),
+        ["served", "CapPrm:0000000000000000CapEff:0000000000000000"],
+        "{log}"
     );
     assert_eq!(values("daemons"), ["0"]);
     assert_eq!(values("other-daemon"), ["refused: 0 restarts"]);

@@ -13,7 +13,7 @@ mkdir -p /etc/tailbound
 describe 'kind = "container"
 unit = "sixth.service"' >/etc/tailbound/sixth.toml
 systemctl daemon-reload
-systemd-analyze verify --man=no tailboundd.service tailbound-apply@sixth.service 2>&1 | grep tailbound | while read -r line; do
+systemd-analyze verify --man=no tailboundd.service tailbound-apply@sixth.service tailbound-metrics.service 2>&1 | grep tailbound | while read -r line; do
     found verify "$line"
 done
 systemd-run --quiet --unit sixth sh -c 'while : sixth; do :; done'
@@ -23,6 +23,14 @@ tailbound apply --unit sixth --budget 1ms --period 10ms --cpus 1 >/out/sixth 2>&
 systemctl is-active --quiet tailboundd && main_is_reserved sixth && found sixth "reserved by the unit"
 daemon=$(main_of tailboundd)
 for pid in $(pgrep tailboundd); do found daemon-unit "$(group_of "$pid")"; done
+# Metrics are served by a unit that has no rights.
+systemctl start tailbound-metrics
+ask() { bash -c 'exec 3<>/dev/tcp/127.0.0.1/9464; printf "GET /metrics HTTP/1.0\r\n\r\n" >&3; cat <&3' 2>/dev/null; }
+is_served() { ask | grep -q '^tailbound_reservation_in_force{domain="sixth"} 1'; }
+until_true is_served && found metrics served
+found metrics "$(grep '^Cap[PE]' "/proc/$(main_of tailbound-metrics)/status" | tr -d '\n\t')"
+systemctl stop tailbound-metrics
+
 tailbound revert sixth >>/out/sixth 2>&1
 [ "$(main_of tailboundd)" = "$daemon" ] && found sixth "the unit stays"
 
