@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use tailbound_linux::host_managers::DAEMON_UNIT;
 use tailbound_time::Duration;
 
 use crate::service_unit;
@@ -55,8 +56,8 @@ pub enum LaunchError {
     /// Its unit does not start.
     #[error(
         "{} does not start: {source}; `journalctl --unit {}` tells more",
-        service_unit::UNIT,
-        service_unit::UNIT
+        DAEMON_UNIT,
+        DAEMON_UNIT
     )]
     Unit {
         /// What systemd said.

@@ -9,6 +9,7 @@ pub mod clock;
 pub mod control_socket;
 pub mod file_room;
 pub mod host_facts;
+pub mod host_managers;
 pub mod memory;
 pub mod named_cgroup;
 pub mod namespaces;

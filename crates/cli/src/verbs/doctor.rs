@@ -3,11 +3,14 @@
 mod overheads;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Serialize;
 use tailbound_enforcement::backends::{self, BackendFitness};
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::capabilities::Feature;
+use tailbound_linux::cgroup::hierarchies;
+use tailbound_linux::host_managers::{HostManager, managers};
 use tailbound_measurement::{Advice, AdviceQuery, Noise, advice, fingerprint, noise};
 use tailbound_model::{Cpu, CpuSet};
 
@@ -19,6 +22,7 @@ use overheads::OverheadTable;
 #[derive(Serialize)]
 struct Diagnosis<'a> {
     host: BTreeMap<String, String>,
+    managers: Vec<HostManager>,
     capabilities: &'a HostCapabilities,
     backends: Vec<BackendFitness>,
     noise: &'a [Noise],
@@ -58,6 +62,7 @@ pub fn carry_out(arguments: &DoctorArguments, output: &Output) -> Result<(), Fai
     };
     let findings = Diagnosis {
         host: host_facts,
+        managers: managers(Path::new("/"), &hierarchies().unwrap_or_default()),
         overheads,
         backends: backends::fitness(&host),
         noise: &sampled,
@@ -116,6 +121,12 @@ fn text(findings: &Diagnosis<'_>) -> String {
         .map(|(name, value)| vec![name.clone(), value.clone()])
         .collect();
     parts.push(table(&["host", ""], &host));
+    let managers: Vec<Vec<String>> = findings
+        .managers
+        .iter()
+        .map(|one| vec![one.name.clone(), one.state.clone(), one.consequence.clone()])
+        .collect();
+    parts.push(table(&["manager", "here", "so that"], &managers));
     let (header, rows) = feature_rows(findings.capabilities);
     parts.push(table(&header, &rows));
     let backends: Vec<Vec<String>> = findings

@@ -19,6 +19,11 @@ use crate::cgroup::Hierarchy;
 use engines::EngineName;
 use oci_state::OciState;
 
+/// The number of containers of the system's runtimes that run below `host`.
+pub fn running_containers(host: &Path) -> usize {
+    oci_state::all(host).iter().filter(|one| one.runs()).count()
+}
+
 /// The longest file of a runtime that is read, in bytes: a state with a hundred mounts has 100 kB.
 const LONGEST_STATE: u64 = 4 << 20;
 /// The most names that an error lists.
