@@ -264,7 +264,76 @@ impl Arrivals {
     }
 }
 
+/// Two times of a law that stand in the wrong order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeReversal {
+    /// The key of the time that has to be the shorter one, and its value.
+    pub lower: (&'static str, Duration),
+    /// The key of the time that has to be the longer one, and its value.
+    pub upper: (&'static str, Duration),
+    /// Whether the two may be equal.
+    may_be_equal: bool,
+}
+
+impl TimeReversal {
+    /// The message, such as "p99 2ms is not longer than median 2ms".
+    pub fn message(&self) -> String {
+        let ((lower_key, lower), (upper_key, upper)) = (self.lower, self.upper);
+        match self.may_be_equal {
+            true => format!("{upper_key} {upper} is shorter than {lower_key} {lower}"),
+            false => format!("{upper_key} {upper} is not longer than {lower_key} {lower}"),
+        }
+    }
+
+    /// The remedy.
+    pub fn remedy(&self) -> String {
+        match self.may_be_equal {
+            true => "exchange them, or correct one".into(),
+            false => format!("make {} longer than {}", self.upper.0, self.lower.0),
+        }
+    }
+}
+
 impl ExecutionTime {
+    /// The times of a law that do not rise as their meaning has it: none, if the law is one.
+    pub fn reversals(&self) -> Vec<TimeReversal> {
+        let pairs = match *self {
+            Self::Uniform { min, max } => {
+                let (lower, upper) = (("min", min), ("max", max));
+                let reversal = TimeReversal {
+                    lower,
+                    upper,
+                    may_be_equal: true,
+                };
+                return (max < min).then_some(reversal).into_iter().collect();
+            }
+            Self::Exponential { min, mean, max } => vec![
+                (("min", min), ("mean", Some(mean))),
+                (("mean", mean), ("max", max)),
+            ],
+            Self::Lognormal {
+                min,
+                median,
+                p99,
+                max,
+            } => vec![
+                (("min", min), ("median", Some(median))),
+                (("median", median), ("p99", Some(p99))),
+                (("median", median), ("max", max)),
+            ],
+            _ => Vec::new(),
+        };
+        let pairs = pairs.into_iter();
+        let pairs = pairs.filter_map(|(lower, (key, upper))| Some((lower, (key, upper?))));
+        let reversed = pairs.filter(|(lower, upper)| upper.1 <= lower.1);
+        let reversals = reversed.map(|(lower, upper)| TimeReversal {
+            lower,
+            upper,
+            may_be_equal: false,
+        });
+        reversals.collect()
+    }
+
     /// The longest execution time that the description itself gives.
     pub fn longest(&self) -> Option<Duration> {
         match self {

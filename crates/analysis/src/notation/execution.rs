@@ -56,44 +56,31 @@ fn execution_law(kind: &str, text: &str) -> Result<ExecutionTime, NotationError>
     let max = times.remove("max");
     let least = min.unwrap_or(Duration::ZERO);
     let mut taken = |key: &str| times.remove(key).ok_or_else(|| missing(key));
-    let (law, rising) = match kind {
-        "exponential" => {
-            let mean = taken("mean")?;
-            let law = ExecutionTime::Exponential {
-                min: least,
-                mean,
-                max,
-            };
-            (law, vec![Some(least), Some(mean), max])
-        }
-        "lognormal" => {
-            let (median, p99) = (taken("median")?, taken("p99")?);
-            let law = ExecutionTime::Lognormal {
-                min: least,
-                median,
-                p99,
-                max,
-            };
-            (
-                law,
-                vec![Some(least), Some(median), Some(p99.min(max.unwrap_or(p99)))],
-            )
-        }
-        _ => {
-            let max = max.ok_or_else(|| missing("max"))?;
-            let law = ExecutionTime::Uniform { min: least, max };
-            (law, vec![Some(least), Some(max)])
-        }
+    let law = match kind {
+        "exponential" => ExecutionTime::Exponential {
+            min: least,
+            mean: taken("mean")?,
+            max,
+        },
+        "lognormal" => ExecutionTime::Lognormal {
+            min: least,
+            median: taken("median")?,
+            p99: taken("p99")?,
+            max,
+        },
+        _ => ExecutionTime::Uniform {
+            min: least,
+            max: max.ok_or_else(|| missing("max"))?,
+        },
     };
     if let Some(key) = times.keys().next() {
         let what = format!("the {kind} law has no \"{key}\"");
         return Err(NotationError::new(what, EXECUTION));
     }
-    let rising: Vec<Duration> = rising.into_iter().flatten().collect();
-    match rising.is_sorted_by(|one, next| one < next) {
-        true => Ok(law),
-        false => Err(NotationError::new(
-            format!("the times of the {kind} law do not rise from min to max"),
+    match law.reversals().first() {
+        None => Ok(law),
+        Some(reversal) => Err(NotationError::new(
+            format!("the {kind} law is none: {}", reversal.message()),
             EXECUTION,
         )),
     }
@@ -183,8 +170,19 @@ mod tests {
                 "the exponential law has no \"p99\"",
             ),
             ("exponential:mean=2ms,mean=3ms", "has \"mean\" twice"),
-            ("exponential:mean=2ms,max=1ms", "do not rise"),
-            ("lognormal:median=2ms,p99=2ms", "do not rise"),
+            (
+                "exponential:mean=2ms,max=1ms",
+                "max 1ms is not longer than mean 2ms",
+            ),
+            (
+                "lognormal:median=2ms,p99=2ms",
+                "p99 2ms is not longer than median 2ms",
+            ),
+            (
+                "lognormal:median=2ms,p99=9ms,max=1ms",
+                "max 1ms is not longer than median 2ms",
+            ),
+            ("uniform:min=3ms,max=1ms", "max 1ms is shorter than min 3ms"),
             ("lognormal:median=2ms,p99=9", "\"9\" is no time"),
             ("uniform:min=1ms", "the uniform law has no max"),
         ] {

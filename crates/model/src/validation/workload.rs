@@ -143,26 +143,16 @@ pub(super) fn execution_time(check: &mut Check<'_>, place: &Place, task: &Task) 
         ExecutionTime::Constant { value } => {
             check.above_zero(&place.key("value"), "the execution time", *value)
         }
-        ExecutionTime::Uniform { min, max } => {
-            check.above_zero(&place.key("max"), "the longest execution time", *max);
-            if max < min {
-                let message = format!("max {max} is shorter than min {min}");
-                check.error(&place.key("max"), message, "exchange them, or correct one");
+        law @ (ExecutionTime::Uniform { .. }
+        | ExecutionTime::Exponential { .. }
+        | ExecutionTime::Lognormal { .. }) => {
+            if let ExecutionTime::Uniform { max, .. } = law {
+                check.above_zero(&place.key("max"), "the longest execution time", *max);
             }
-        }
-        ExecutionTime::Exponential { min, mean, max } => {
-            rises(check, place, ("min", *min), ("mean", Some(*mean)));
-            rises(check, place, ("mean", *mean), ("max", *max));
-        }
-        ExecutionTime::Lognormal {
-            min,
-            median,
-            p99,
-            max,
-        } => {
-            rises(check, place, ("min", *min), ("median", Some(*median)));
-            rises(check, place, ("median", *median), ("p99", Some(*p99)));
-            rises(check, place, ("median", *median), ("max", *max));
+            for reversal in law.reversals() {
+                let key = place.key(reversal.upper.0);
+                check.error(&key, reversal.message(), reversal.remedy());
+            }
         }
         ExecutionTime::Samples { file } => path(check, &place.key("file"), file),
         ExecutionTime::Histogram { bins, file } => histogram(check, place, bins, file.as_deref()),
@@ -181,20 +171,6 @@ pub(super) fn execution_time(check: &mut Check<'_>, place: &Place, task: &Task) 
                 );
             }
         }
-    }
-}
-
-/// Checks that the second time, where there is one, is longer than the first.
-fn rises(
-    check: &mut Check<'_>,
-    place: &Place,
-    (lower_key, lower): (&str, Duration),
-    (upper_key, upper): (&str, Option<Duration>),
-) {
-    if let Some(upper) = upper.filter(|upper| *upper <= lower) {
-        let message = format!("{upper_key} {upper} is not longer than {lower_key} {lower}");
-        let right = format!("make {upper_key} longer than {lower_key}");
-        check.error(&place.key(upper_key), message, right);
     }
 }
 

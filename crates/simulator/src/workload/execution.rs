@@ -31,19 +31,20 @@ impl<'a> Source<'a> {
         described: &Task,
         inputs: &'a InputFiles,
     ) -> Result<Self, WorkloadError> {
+        if let Some(reversal) = described.execution_time.reversals().first() {
+            return Err(WorkloadError::RangeReversed {
+                task: task.into(),
+                low_key: reversal.lower.0,
+                low: reversal.lower.1,
+                high_key: reversal.upper.0,
+                high: reversal.upper.1,
+            });
+        }
         Ok(match &described.execution_time {
             ExecutionTime::Constant { value } => Self::Constant(*value),
-            ExecutionTime::Uniform { min, max } => {
-                check_range(task, ("min", *min), ("max", *max))?;
-                Self::Uniform(*min, *max)
-            }
-            ExecutionTime::Exponential { min, mean, .. } => {
-                check_range(task, ("min", *min), ("mean", *mean))?;
-                Self::continuous(&described.execution_time)
-            }
-            ExecutionTime::Lognormal { median, p99, .. } => {
-                check_range(task, ("median", *median), ("p99", *p99))?;
-                Self::continuous(&described.execution_time)
+            ExecutionTime::Uniform { min, max } => Self::Uniform(*min, *max),
+            law @ (ExecutionTime::Exponential { .. } | ExecutionTime::Lognormal { .. }) => {
+                ContinuousLaw::of(law).map_or(Self::Unknown, Self::Continuous)
             }
             ExecutionTime::Samples { file } => {
                 let (task, file) = (task.to_string(), file.clone());
@@ -63,10 +64,6 @@ impl<'a> Source<'a> {
             }
             ExecutionTime::Calibrated { .. } => Self::Unknown,
         })
-    }
-
-    fn continuous(time: &ExecutionTime) -> Self {
-        ContinuousLaw::of(time).map_or(Self::Unknown, Self::Continuous)
     }
 
     #[inline]
