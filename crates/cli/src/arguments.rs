@@ -1,6 +1,7 @@
 //! What can be typed.
 
 mod analyze;
+mod annotations;
 mod busy_host;
 mod calibrated_run;
 mod descriptions;
@@ -10,6 +11,7 @@ mod history;
 mod interface;
 mod limit_stanza;
 mod modes;
+mod oci_hook;
 mod reservation;
 mod subject;
 mod values;
@@ -30,6 +32,7 @@ use tailbound_reservation::Rule;
 use tailbound_time::{Duration, Rate};
 
 pub use analyze::{AnalyzeArguments, TaskOrder};
+pub use annotations::{ANNOTATION_PREFIX, AnnotatedReservation};
 pub use busy_host::BusyHostArguments;
 pub use calibrated_run::CalibratedRunArguments;
 pub use descriptions::{
@@ -46,7 +49,8 @@ pub use modes::{
     ChangeExportArguments, ModeAddArguments, ModeArguments, ModeLastArguments, ModeSetArguments,
     ModeWhat,
 };
-pub use reservation::ReservationArguments;
+pub use oci_hook::OciHookArguments;
+pub use reservation::{OptionPlace, ReservationArguments};
 pub use subject::AnswerSubject;
 use values::{listen_address, probability, scale, scheduling, server_rule};
 
@@ -146,6 +150,8 @@ pub enum Verb {
     Import(ImportArguments),
     /// Draw random sets of tasks, as descriptions or as rows.
     Generate(GenerateArguments),
+    /// Reserve for a container as its annotations ask: the hook that OCI runtimes run.
+    OciHook(OciHookArguments),
     /// Programs of ours that run inside domains, and the one that makes manual pages.
     #[command(hide = true)]
     Internal(InternalArguments),

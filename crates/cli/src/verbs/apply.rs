@@ -21,6 +21,7 @@ use crate::arguments::ApplyArguments;
 use crate::failure::Failure;
 use crate::output::Output;
 use grant::Grant;
+pub(super) use named_cgroup::domain_called;
 
 /// Puts reservations into force, or prints what that would change.
 pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Failure> {

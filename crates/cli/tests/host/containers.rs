@@ -58,7 +58,7 @@ fn a_container_is_reserved_by_its_name_alone() {
 
 /// Waits until something has become true.
 #[track_caller]
-fn until(what: &str, is_true: impl Fn() -> bool) {
+pub fn until(what: &str, is_true: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !is_true() {
         assert!(Instant::now() < deadline, "never: {what}");

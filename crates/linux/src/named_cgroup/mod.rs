@@ -133,6 +133,14 @@ pub fn container(hierarchy: &Hierarchy, host: &Path, name: &str) -> Result<PathB
     Ok(state.own_directory(&hierarchy.root, &directory))
 }
 
+/// The name by which people know the container with an identifier: that of its engine, or else the identifier as engines
+/// show it. `host` is the root of the file system that has the states of the engines.
+pub fn shown_name(host: &Path, id: &str) -> String {
+    let names = engines::names(host);
+    let given = names.into_iter().find(|one| one.id == id);
+    given.map_or_else(|| short(id).to_owned(), |given| given.name)
+}
+
 /// The container that is meant: one of that name, or of that identifier, or of one that begins so.
 fn chosen<'a>(
     states: &'a [OciState],

@@ -110,6 +110,15 @@ fn every_engine_and_runtime_is_asked() {
 }
 
 #[test]
+fn a_container_is_shown_by_the_name_of_its_engine() {
+    let host = Host::new();
+    host.podman(&[(FIRST, "redis")]);
+    assert_eq!(shown_name(host.root(), FIRST), "redis");
+    assert_eq!(shown_name(host.root(), SECOND), "71aad989dc88");
+    assert_eq!(shown_name(host.root(), "box"), "box");
+}
+
+#[test]
 fn a_name_goes_before_the_beginning_of_an_identifier() {
     let host = Host::new();
     host.crun(FIRST, true);
