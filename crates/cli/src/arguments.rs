@@ -450,6 +450,9 @@ pub struct ApplyArguments {
     /// In place of a description, a container that runs, by its name or identifier.
     #[arg(long, value_name = "NAME", group = "subject")]
     pub container: Option<String>,
+    /// In place of a description, the one container that runs and has a label, such as `app=redis`.
+    #[arg(long, value_name = "LABEL", group = "subject")]
+    pub container_label: Option<String>,
     /// The reservation of the unit or container.
     #[command(flatten)]
     pub reservation: ReservationArguments,

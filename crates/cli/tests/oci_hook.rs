@@ -23,7 +23,8 @@ fn hook(mut command: Command, state: &str) -> Output {
     input.write_all(state.as_bytes()).unwrap();
     drop(input);
     let output = child.wait_with_output().unwrap();
-    assert!(!directory.exists(), "no daemon is started");
+    let socket = directory.join("control.sock");
+    assert!(!socket.exists(), "no daemon is started");
     output
 }
 

@@ -90,6 +90,9 @@ pub fn target(
         Members::Cgroup(cgroup) => Target::Cgroup(cgroup.to_owned()),
         Members::Unit(unit) => named(name, CgroupName::Unit(unit.to_owned()))?,
         Members::Container(container) => named(name, CgroupName::Container(container.to_owned()))?,
+        Members::ContainerLabel(label) => {
+            named(name, CgroupName::ContainerLabel(label.to_owned()))?
+        }
         Members::XenDomain(name) => Target::XenDomain(name.to_owned()),
         Members::Started { .. } => {
             let started = started.ok_or_else(|| BindingError::NotStarted {
@@ -113,16 +116,10 @@ pub fn target(
 /// # Errors
 /// [`BindingError::Name`], where the name is that of nothing that runs, or of several.
 pub fn named(domain: &str, name: CgroupName) -> Result<Target, BindingError> {
-    let key = match &name {
-        CgroupName::Unit(_) => "unit",
-        CgroupName::Container(_) => "container",
-    };
+    let key = name.key();
     let group = match LinuxKernel::new() {
         Ok(kernel) => NamedCgroup::of(name, &kernel),
-        Err(_) => {
-            let (CgroupName::Unit(name) | CgroupName::Container(name)) = &name;
-            Err(NameError::without_hierarchy(key, name))
-        }
+        Err(_) => Err(NameError::without_hierarchy(key, name.text())),
     };
     let named = group.map_err(|source| BindingError::Name {
         domain: domain.to_owned(),
@@ -159,6 +156,17 @@ pub fn own_cgroup(pid: u32) -> Result<Option<Target>, BindingError> {
     }
     let below = cgroup.strip_prefix(&root).unwrap_or(&cgroup);
     Ok(Some(Target::Cgroup(below.to_owned())))
+}
+
+/// Whether a target is a cgroup that has been removed, as a runtime removes that of a container.
+pub fn is_removed(target: &Target) -> bool {
+    let root = LinuxKernel::new()
+        .ok()
+        .and_then(|kernel| kernel.unified_root());
+    match (root, target.cgroup()) {
+        (Some(root), Some(cgroup)) => !root.join(cgroup).exists(),
+        _ => false,
+    }
 }
 
 /// The reservations of a deployment, for the members that its domains have on this host. Domains with the
@@ -290,6 +298,9 @@ mod tests {
             return;
         }
         assert_eq!(own_cgroup(nobody).unwrap(), None);
+        assert!(is_removed(&Target::Cgroup("no/such/cgroup".into())));
+        assert!(!is_removed(&Target::Cgroup(PathBuf::new())));
+        assert!(!is_removed(&Target::Processes(vec![nobody])));
         let error = own_cgroup(std::process::id()).unwrap_err();
         assert!(
             matches!(error, BindingError::SharedCgroup { .. }),

@@ -50,7 +50,8 @@ impl AnnotatedReservation {
             return Ok(None);
         }
         let names = names();
-        if let Some((unknown, _)) = ours.iter().find(|(option, _)| !names.contains(*option)) {
+        let is_one = |option: &str| names.iter().any(|name| name == option);
+        if let Some((unknown, _)) = ours.iter().find(|(option, _)| !is_one(option)) {
             let names: Vec<String> = names.iter().map(|name| annotation(name)).collect();
             return Err(Failure::with_help(
                 format!(

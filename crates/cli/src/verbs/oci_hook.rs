@@ -9,10 +9,11 @@ mod hooks_file;
 mod limits;
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
 use tailbound_control::protocol::RefusalKind;
+use tailbound_control::state_directory::StateDirectory;
 use tailbound_control::{Client, ClientError, Lease, ReservationStatus, Selection, StartOptions};
 use tailbound_enforcement::binding;
 use tailbound_enforcement::{ReservationRequest, state_directory};
@@ -47,17 +48,28 @@ pub fn carry_out(arguments: &OciHookArguments, output: &Output) -> Result<(), Fa
     };
     if AnnotatedReservation::is_optional(&state.annotations) {
         failure.render();
+        log(&failure);
         output.note(format!(
             "container {} runs without a reservation, as tailbound.required=false allows",
             state.id
         ));
         return Ok(());
     }
-    // Some runtimes only log the failure of a hook at this stage.
+    log(&failure);
+    // Some runtimes go on after the failure of a hook at this stage.
     if let Some(pid) = state.process() {
         let _ended_already = send_signal(pid, SIGKILL);
     }
     Err(failure)
+}
+
+/// Writes a failure into the log of the daemon, since some runtimes show nobody what a hook says.
+fn log(failure: &Failure) {
+    let directory = StateDirectory::new(state_directory());
+    let prepared = directory.prepare().and_then(|()| directory.open_log());
+    if let Ok(mut file) = prepared {
+        let _full_disk = writeln!(file, "tailbound {VERB}: {failure}");
+    }
 }
 
 /// Reserves for a container that runs.
@@ -146,15 +158,15 @@ fn take_back(state: &ContainerState, output: &Output) -> Result<(), Failure> {
     }
 }
 
-/// Whether a reservation comes from a hook and has nobody in it. Another container, or an `apply`, may have taken the
-/// name before.
+/// Whether a reservation comes from a hook and is for a container that has been deleted. Another container, or an
+/// `apply`, may have taken the name before.
 fn is_left_by_hook(reservation: &ReservationStatus) -> bool {
     let command = reservation
         .origin
         .as_ref()
         .map(|origin| &origin.peer.command);
     let is_hook = command.is_some_and(|command| command.split(' ').any(|word| word == VERB));
-    is_hook && reservation.enforced.threads == 0
+    is_hook && binding::is_removed(&reservation.enforced.target)
 }
 
 /// The failure, with the container that it is about.

@@ -12,7 +12,7 @@ use tailbound_time::Duration;
 
 const BUSYBOX: &str = "/bin/busybox";
 /// Mounts cgroup v2 where runtimes look for it, and becomes the runtime.
-const IN_PURE_V2: &str = "umount -lR /sys/fs/cgroup; mkdir -p /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec \"$@\"";
+pub const IN_PURE_V2: &str = "umount -lR /sys/fs/cgroup; mkdir -p /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec \"$@\"";
 
 /// A busy container of one runtime.
 pub struct Container {

@@ -1,4 +1,5 @@
-//! `tailbound apply --unit NAME` and `--container NAME`: the reservation of what runs already, without a description.
+//! `tailbound apply --unit NAME`, `--container NAME` and `--container-label LABEL`: the reservation of what runs already,
+//! without a description.
 
 use std::collections::BTreeMap;
 
@@ -46,8 +47,7 @@ fn request(arguments: &ApplyArguments, name: CgroupName) -> Result<ReservationRe
 
 /// The domain of a unit or container: its name, with a dash for what no domain's name may have.
 fn domain_of(name: &CgroupName) -> String {
-    let (CgroupName::Unit(name) | CgroupName::Container(name)) = name;
-    domain_called(name)
+    domain_called(name.text())
 }
 
 /// A name as that of a domain.

@@ -37,7 +37,7 @@ pub(super) fn text(
     words.extend(bandwidth.map(|limit| format!("--bandwidth-limit={limit}")));
     let priority = arguments.priority_limit;
     words.extend(priority.map(|limit| format!("--priority-limit={limit}")));
-    let annotation = format!("^{}", ANNOTATION_PREFIX.replace('.', "\\."));
+    let annotation = format!("^{}", ANNOTATION_PREFIX.replace('.', "[.]"));
     let file: Json = json!({
         "version": "1.0.0",
         "hook": { "path": path, "args": words, "timeout": TIMEOUT_S },
