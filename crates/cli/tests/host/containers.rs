@@ -32,7 +32,7 @@ fn a_container_is_reserved_by_its_name_alone() {
         container.processes(true).is_empty(),
         "a dry run changes nothing"
     );
-    let in_force = format!("in force until `tailbound revert {name}`");
+    let in_force = format!("in force until `tailbound revert`: {name}");
     bench.run(&apply).expect(0, &[&in_force]);
     let is_reserved = |container: &Container| {
         let members = container.processes(true);
