@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 use tailbound_linux::HostCapabilities;
@@ -161,8 +161,8 @@ fn runs_only_with_its_reservation(engine: &'static str, test: &str) {
     hooked.container.delete();
 
     // What somebody else has under the name stays.
-    let mut other = std::process::Command::new("sleep")
-        .arg("600")
+    let mut sleep = Command::new("sleep");
+    let mut other = die_with_parent(sleep.arg("600").stdout(Stdio::null()))
         .spawn()
         .unwrap();
     let description = format!(
@@ -294,7 +294,7 @@ impl Drop for Podman<'_> {
 
 /// Runs a command to its end; whether that went well, and what it said.
 fn said(command: &mut Command) -> (bool, String) {
-    let output = die_with_parent(command.stdin(std::process::Stdio::null())).output();
+    let output = die_with_parent(command.stdin(Stdio::null())).output();
     output.map_or_else(
         |error| (false, error.to_string()),
         |output| {
