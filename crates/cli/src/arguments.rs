@@ -1,6 +1,7 @@
 //! What can be typed.
 
 mod analyze;
+mod annotations;
 mod busy_host;
 mod calibrated_run;
 mod descriptions;
@@ -10,6 +11,7 @@ mod history;
 mod interface;
 mod limit_stanza;
 mod modes;
+mod oci_hook;
 mod reservation;
 mod subject;
 mod values;
@@ -30,6 +32,7 @@ use tailbound_reservation::Rule;
 use tailbound_time::{Duration, Rate};
 
 pub use analyze::{AnalyzeArguments, TaskOrder};
+pub use annotations::{ANNOTATION_PREFIX, AnnotatedReservation};
 pub use busy_host::BusyHostArguments;
 pub use calibrated_run::CalibratedRunArguments;
 pub use descriptions::{
@@ -46,7 +49,8 @@ pub use modes::{
     ChangeExportArguments, ModeAddArguments, ModeArguments, ModeLastArguments, ModeSetArguments,
     ModeWhat,
 };
-pub use reservation::ReservationArguments;
+pub use oci_hook::OciHookArguments;
+pub use reservation::{OptionPlace, ReservationArguments};
 pub use subject::AnswerSubject;
 use values::{listen_address, probability, scale, scheduling, server_rule};
 
@@ -146,6 +150,8 @@ pub enum Verb {
     Import(ImportArguments),
     /// Draw random sets of tasks, as descriptions or as rows.
     Generate(GenerateArguments),
+    /// Reserve for a container as its annotations ask: the hook that OCI runtimes run.
+    OciHook(OciHookArguments),
     /// Programs of ours that run inside domains, and the one that makes manual pages.
     #[command(hide = true)]
     Internal(InternalArguments),
@@ -444,6 +450,9 @@ pub struct ApplyArguments {
     /// In place of a description, a container that runs, by its name or identifier.
     #[arg(long, value_name = "NAME", group = "subject")]
     pub container: Option<String>,
+    /// In place of a description, the one container that runs and has a label, such as `app=redis`.
+    #[arg(long, value_name = "LABEL", group = "subject")]
+    pub container_label: Option<String>,
     /// The reservation of the unit or container.
     #[command(flatten)]
     pub reservation: ReservationArguments,

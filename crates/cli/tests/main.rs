@@ -5,5 +5,6 @@ mod cases;
 mod interface;
 mod manual;
 mod metrics;
+mod oci_hook;
 mod sizing_stanza;
 mod sweep;

@@ -73,6 +73,26 @@ pub enum CgroupName {
     Unit(String),
     /// The name or identifier of a container.
     Container(String),
+    /// The label of a container: `key=value`, or `key`.
+    ContainerLabel(String),
+}
+
+impl CgroupName {
+    /// The name itself.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Unit(name) | Self::Container(name) | Self::ContainerLabel(name) => name,
+        }
+    }
+
+    /// The key under which a domain of a description has such a name.
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::Unit(_) => "unit",
+            Self::Container(_) => "container",
+            Self::ContainerLabel(_) => "container_label",
+        }
+    }
 }
 
 impl Target {

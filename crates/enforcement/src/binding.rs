@@ -2,14 +2,16 @@
 //! host the described domains are.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
 
 use tailbound_analysis::resolution::{Deployment, ResolvedDomain, unenforceable};
 use tailbound_linux::named_cgroup::NameError;
 use tailbound_model::{Description, Members};
 
-use crate::LinuxKernel;
 use crate::backend::{CgroupName, NamedCgroup, ReservationRequest, Target};
 use crate::virtual_machine::{self, MachineError};
+use crate::{KernelView, LinuxKernel};
 
 /// Why a described domain is nothing of this host that can have a reservation.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +38,24 @@ pub enum BindingError {
         key: &'static str,
         /// Why not.
         source: NameError,
+    },
+    /// The container has no cgroup of its own.
+    #[error(
+        "its first process {pid} is in a cgroup with programs outside of it ({}); start it with a cgroup of its own", .cgroup.display()
+    )]
+    SharedCgroup {
+        /// The first process of the container.
+        pid: u32,
+        /// The cgroup.
+        cgroup: PathBuf,
+    },
+    /// The cgroup of a process cannot be read.
+    #[error("the cgroup of process {pid}: {source}; see tailbound doctor")]
+    Unreadable {
+        /// The process.
+        pid: u32,
+        /// Why.
+        source: io::Error,
     },
     /// The virtual machine does not say which threads its virtual CPUs are.
     #[error("domain \"{domain}\": {source}")]
@@ -70,6 +90,9 @@ pub fn target(
         Members::Cgroup(cgroup) => Target::Cgroup(cgroup.to_owned()),
         Members::Unit(unit) => named(name, CgroupName::Unit(unit.to_owned()))?,
         Members::Container(container) => named(name, CgroupName::Container(container.to_owned()))?,
+        Members::ContainerLabel(label) => {
+            named(name, CgroupName::ContainerLabel(label.to_owned()))?
+        }
         Members::XenDomain(name) => Target::XenDomain(name.to_owned()),
         Members::Started { .. } => {
             let started = started.ok_or_else(|| BindingError::NotStarted {
@@ -93,16 +116,10 @@ pub fn target(
 /// # Errors
 /// [`BindingError::Name`], where the name is that of nothing that runs, or of several.
 pub fn named(domain: &str, name: CgroupName) -> Result<Target, BindingError> {
-    let key = match &name {
-        CgroupName::Unit(_) => "unit",
-        CgroupName::Container(_) => "container",
-    };
+    let key = name.key();
     let group = match LinuxKernel::new() {
         Ok(kernel) => NamedCgroup::of(name, &kernel),
-        Err(_) => {
-            let (CgroupName::Unit(name) | CgroupName::Container(name)) = &name;
-            Err(NameError::without_hierarchy(key, name))
-        }
+        Err(_) => Err(NameError::without_hierarchy(key, name.text())),
     };
     let named = group.map_err(|source| BindingError::Name {
         domain: domain.to_owned(),
@@ -110,6 +127,46 @@ pub fn named(domain: &str, name: CgroupName) -> Result<Target, BindingError> {
         source,
     })?;
     Ok(Target::NamedCgroup(named))
+}
+
+/// The cgroup of the container whose first process this is, for a program that is not in the container; `None` if the
+/// process has ended.
+///
+/// # Errors
+/// The cgroup cannot be read, or the calling program is in it or below it as well.
+pub fn own_cgroup(pid: u32) -> Result<Option<Target>, BindingError> {
+    let unreadable = |source| BindingError::Unreadable { pid, source };
+    let kernel = LinuxKernel::new().map_err(unreadable)?;
+    let root = kernel.unified_root().ok_or_else(|| {
+        unreadable(io::Error::new(
+            io::ErrorKind::NotFound,
+            "there is no cgroup v2 here",
+        ))
+    })?;
+    let cgroup = match kernel.cgroup_of(pid, &root) {
+        Ok(cgroup) => cgroup,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(error)),
+    };
+    let ours = kernel
+        .cgroup_of(std::process::id(), &root)
+        .map_err(unreadable)?;
+    if ours.starts_with(&cgroup) {
+        return Err(BindingError::SharedCgroup { pid, cgroup });
+    }
+    let below = cgroup.strip_prefix(&root).unwrap_or(&cgroup);
+    Ok(Some(Target::Cgroup(below.to_owned())))
+}
+
+/// Whether a target is a cgroup that has been removed, as a runtime removes that of a container.
+pub fn is_removed(target: &Target) -> bool {
+    let root = LinuxKernel::new()
+        .ok()
+        .and_then(|kernel| kernel.unified_root());
+    match (root, target.cgroup()) {
+        (Some(root), Some(cgroup)) => !root.join(cgroup).exists(),
+        _ => false,
+    }
 }
 
 /// The reservations of a deployment, for the members that its domains have on this host. Domains with the
@@ -231,6 +288,24 @@ mod tests {
         let started = [("one".to_owned(), vec![7])].into();
         let error = requests(&machine, &started).unwrap_err();
         assert!(matches!(error, BindingError::Machine { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_container_without_a_cgroup_of_its_own_is_refused() {
+        let nobody = u32::MAX >> 10;
+        if LinuxKernel::new().unwrap().unified_root().is_none() {
+            eprintln!("SKIP a_container_without_a_cgroup_of_its_own_is_refused: needs cgroup v2");
+            return;
+        }
+        assert_eq!(own_cgroup(nobody).unwrap(), None);
+        assert!(is_removed(&Target::Cgroup("no/such/cgroup".into())));
+        assert!(!is_removed(&Target::Cgroup(PathBuf::new())));
+        assert!(!is_removed(&Target::Processes(vec![nobody])));
+        let error = own_cgroup(std::process::id()).unwrap_err();
+        assert!(
+            matches!(error, BindingError::SharedCgroup { .. }),
+            "{error}"
+        );
     }
 
     #[test]

@@ -111,15 +111,15 @@ impl KernelView for LinuxKernel {
     }
 
     fn named_cgroup(&self, name: &CgroupName) -> Result<PathBuf, NameError> {
-        let unified = self.hierarchies.iter().find(|one| one.unified);
-        match (name, unified) {
-            (CgroupName::Unit(unit), Some(hierarchy)) => named_cgroup::unit(hierarchy, unit),
-            (CgroupName::Container(container), Some(hierarchy)) => {
-                named_cgroup::container(hierarchy, Path::new("/"), container)
-            }
-            (CgroupName::Unit(unit), None) => Err(NameError::without_hierarchy("unit", unit)),
-            (CgroupName::Container(container), None) => {
-                Err(NameError::without_hierarchy("container", container))
+        let Some(hierarchy) = self.hierarchies.iter().find(|one| one.unified) else {
+            return Err(NameError::without_hierarchy(name.key(), name.text()));
+        };
+        let host = Path::new("/");
+        match name {
+            CgroupName::Unit(unit) => named_cgroup::unit(hierarchy, unit),
+            CgroupName::Container(name) => named_cgroup::container(hierarchy, host, name),
+            CgroupName::ContainerLabel(label) => {
+                named_cgroup::labelled_container(hierarchy, host, label)
             }
         }
     }

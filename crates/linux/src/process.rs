@@ -17,6 +17,20 @@ pub fn effective_uid() -> u32 {
     unsafe { libc::geteuid() }
 }
 
+/// Whether this process is in a user namespace, where root is an ordinary user of the host, as in rootless containers.
+///
+/// # Errors
+/// If /proc cannot be read.
+pub fn is_in_user_namespace() -> io::Result<bool> {
+    Ok(!maps_all_users(&read_proc("/proc/self/uid_map")?))
+}
+
+/// Whether a map of users (user_namespaces(7)) is that of the host: every user is itself.
+fn maps_all_users(map: &str) -> bool {
+    let words: Vec<&str> = map.split_whitespace().collect();
+    words == ["0", "0", "4294967295"]
+}
+
 /// The calling thread.
 pub fn own_thread() -> u32 {
     // SAFETY: gettid takes nothing, cannot fail and touches no memory of ours.
@@ -378,6 +392,14 @@ mod tests {
     use std::process::Stdio;
 
     use super::*;
+
+    #[test]
+    fn the_map_of_a_user_namespace_is_told_from_the_hosts() {
+        assert!(maps_all_users("         0          0 4294967295\n"));
+        assert!(!maps_all_users("         0       1000          1\n"));
+        assert!(!maps_all_users("0 1000 1\n1 100000 65536\n"));
+        assert!(!maps_all_users(""));
+    }
 
     #[test]
     fn knows_ourselves() {

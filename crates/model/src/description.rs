@@ -130,6 +130,10 @@ pub struct Domain {
     /// or the beginning of an identifier (kind `container`).
     #[serde(default)]
     pub container: Option<String>,
+    /// The label of the one running container that has it, in place of `container`: `key=value`, or `key` for any
+    /// value (kind `container`). A label of docker, or an annotation of the container in runc or crun.
+    #[serde(default)]
+    pub container_label: Option<String>,
     /// The virtual machine that runs already (kinds `qemu-vm` and `libvirt-vm`); without it such a domain
     /// is only simulated.
     #[serde(default)]
@@ -217,6 +221,7 @@ impl Domain {
             cgroup: None,
             unit: None,
             container: None,
+            container_label: None,
             machine: None,
             instances: 1,
             cpus: CpuSet::new(),

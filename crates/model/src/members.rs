@@ -21,6 +21,8 @@ pub enum Members<'a> {
     Unit(&'a str),
     /// The processes in the cgroup of the container that has this name or identifier.
     Container(&'a str),
+    /// The processes in the cgroup of the container that has this label.
+    ContainerLabel(&'a str),
     /// The virtual CPUs of a virtual machine of this host.
     Machine(&'a Machine),
     /// The virtual CPUs of the Xen domain of this name.
@@ -41,9 +43,11 @@ impl Domain {
                 let cgroup = self.cgroup.as_deref().map(Members::Cgroup);
                 let unit = || self.unit.as_deref().map(Members::Unit);
                 let container = || self.container.as_deref().map(Members::Container);
+                let label = || self.container_label.as_deref().map(Members::ContainerLabel);
                 cgroup
                     .or_else(unit)
                     .or_else(container)
+                    .or_else(label)
                     .unwrap_or(Members::Simulated)
             }
             DomainKind::QemuVm | DomainKind::LibvirtVm | DomainKind::TimePartition => {

@@ -4,6 +4,7 @@ use clap::Args;
 use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
 use tailbound_time::Duration;
 
+use super::annotations::ANNOTATION_PREFIX;
 use super::values::back_end;
 use crate::failure::Failure;
 
@@ -34,12 +35,40 @@ pub struct ReservationArguments {
     pub backend: BackendKind,
 }
 
+/// Where the options of a reservation are written, which decides how an error spells them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionPlace {
+    /// On a command line: `--budget 2ms`.
+    CommandLine,
+    /// In the annotations of a container: `tailbound.budget=2ms`.
+    Annotations,
+}
+
+impl OptionPlace {
+    /// The name of an option as its user writes it.
+    pub fn spell(self, option: &str) -> String {
+        match self {
+            Self::CommandLine => format!("--{option}"),
+            Self::Annotations => format!("{ANNOTATION_PREFIX}{option}"),
+        }
+    }
+
+    /// An option with a value, as its user writes them.
+    fn example(self, option: &str, value: &str) -> String {
+        let separator = match self {
+            Self::CommandLine => ' ',
+            Self::Annotations => '=',
+        };
+        format!("{}{separator}{value}", self.spell(option))
+    }
+}
+
 impl ReservationArguments {
-    /// The budget of the back end in its period, on its CPUs.
+    /// The budget of the back end in its period, on its CPUs. `place` is where the options were written.
     ///
     /// # Errors
     /// The back end needs a budget that is not given, has none, or the budget does not fit in its period.
-    pub fn interface(&self) -> Result<ResourceInterface, Failure> {
+    pub fn interface(&self, place: OptionPlace) -> Result<ResourceInterface, Failure> {
         let backend = self.backend;
         let priority = Priority(self.priority);
         let cpus = self.cpus.iter().copied().map(Cpu).collect();
@@ -49,7 +78,11 @@ impl ReservationArguments {
             }
             _ if !backend.has_budget() => Err(Failure::with_help(
                 format!("back end {backend} enforces no budget"),
-                "leave --budget and --period out, or choose another back end",
+                format!(
+                    "leave {} and {} out, or choose another back end",
+                    place.spell("budget"),
+                    place.spell("period")
+                ),
             )),
             (Some(budget), Some(period)) if budget.is_zero() || budget > period => {
                 Err(Failure::with_help(
@@ -65,7 +98,11 @@ impl ReservationArguments {
             }),
             _ => Err(Failure::with_help(
                 format!("a reservation of {backend} needs a budget and a period"),
-                "for example: --budget 2ms --period 10ms",
+                format!(
+                    "for example: {} {}",
+                    place.example("budget", "2ms"),
+                    place.example("period", "10ms")
+                ),
             )),
         }
     }

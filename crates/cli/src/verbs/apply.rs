@@ -21,17 +21,20 @@ use crate::arguments::ApplyArguments;
 use crate::failure::Failure;
 use crate::output::Output;
 use grant::Grant;
+pub(super) use named_cgroup::domain_called;
 
 /// Puts reservations into force, or prints what that would change.
 pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Failure> {
     let unit = arguments.unit.clone().map(CgroupName::Unit);
     let container = arguments.container.clone().map(CgroupName::Container);
-    match (unit.or(container), &arguments.file) {
+    let label = arguments.container_label.clone();
+    let label = label.map(CgroupName::ContainerLabel);
+    match (unit.or(container).or(label), &arguments.file) {
         (Some(name), _) => named_cgroup::carry_out(arguments, name, output),
         (None, Some(file)) => apply_description(file, arguments, output),
         (None, None) => Err(Failure::with_help(
             "nothing to apply",
-            "give a FILE, a --unit or a --container",
+            "give a FILE, a --unit, a --container or a --container-label",
         )),
     }
 }

@@ -17,6 +17,7 @@ pub mod metrics;
 pub mod mode;
 pub mod model;
 mod model_frequency;
+pub mod oci_hook;
 pub mod predict;
 mod predict_answer;
 mod predict_frequency;

@@ -10,7 +10,7 @@ use tailbound_enforcement::{LedgerSummary, ReservationRequest, Target, state_dir
 use tailbound_experiment::LossWatch;
 use tailbound_model::{BackendOptions, ResourceInterface};
 
-use crate::arguments::{OnLoss, RunArguments};
+use crate::arguments::{OnLoss, OptionPlace, RunArguments};
 use crate::failure::Failure;
 use crate::held_command::HeldCommand;
 use crate::interrupts;
@@ -27,7 +27,7 @@ const ENDED_BY_SIGNAL: i32 = 128;
 
 /// Starts the command held, puts it under the reservation, lets it go, and ends with its exit status.
 pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failure> {
-    let interface = arguments.reservation.interface()?;
+    let interface = arguments.reservation.interface(OptionPlace::CommandLine)?;
     let request = |pid| request(arguments, interface, pid);
     if arguments.dry_run {
         plan(arguments, request, output)

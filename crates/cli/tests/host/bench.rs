@@ -56,7 +56,8 @@ impl Bench {
         self.folder.path()
     }
 
-    fn state(&self) -> PathBuf {
+    /// The directory of the test's daemon.
+    pub fn state(&self) -> PathBuf {
         self.path().join("state")
     }
 

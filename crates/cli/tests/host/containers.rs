@@ -1,5 +1,6 @@
-//! `tailbound apply --container NAME`, on a container of runc.
+//! `tailbound apply --container NAME` and `--container-label LABEL`, on containers of runc and crun.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use tailbound_linux::scheduling::{SchedulingSetting, scheduling_of};
@@ -31,7 +32,7 @@ fn a_container_is_reserved_by_its_name_alone() {
         container.processes(true).is_empty(),
         "a dry run changes nothing"
     );
-    let in_force = format!("in force until `tailbound revert {name}`");
+    let in_force = format!("in force until `tailbound revert`: {name}");
     bench.run(&apply).expect(0, &[&in_force]);
     let is_reserved = |container: &Container| {
         let members = container.processes(true);
@@ -56,9 +57,52 @@ fn a_container_is_reserved_by_its_name_alone() {
     bench.assert_clean(name);
 }
 
+fn is_reserved_by_its_label(engine: &'static str, test: &str) {
+    let Some(bench) = Bench::enforcing(test) else {
+        return;
+    };
+    let Some(container) = Container::findable(engine, test) else {
+        return;
+    };
+    let path = container.bundle.join("config.json");
+    let text = fs::read_to_string(&path).unwrap();
+    let mut configuration: serde_json::Value = serde_json::from_str(&text).unwrap();
+    configuration["annotations"] = serde_json::json!({ "app": container.name });
+    fs::write(path, configuration.to_string()).unwrap();
+    let label = format!("app={}", container.name);
+    let apply = [
+        "apply",
+        "--container-label",
+        &label,
+        "-b",
+        "3ms",
+        "-p",
+        "10ms",
+        "-c",
+        "1",
+    ];
+    let dry: Vec<&str> = apply.into_iter().chain(["--dry-run"]).collect();
+    let absent = format!("there is no container with the label \"{label}\" that runs");
+    bench.run(&dry).expect(1, &[&absent]);
+    container.start();
+    bench.run(&dry).expect(0, &["SCHED_FIFO", &container.name]);
+    container.delete();
+    bench.assert_clean(&container.name);
+}
+
+#[test]
+fn a_container_of_runc_is_reserved_by_its_label() {
+    is_reserved_by_its_label("runc", "a_container_of_runc_is_reserved_by_its_label");
+}
+
+#[test]
+fn a_container_of_crun_is_reserved_by_its_label() {
+    is_reserved_by_its_label("crun", "a_container_of_crun_is_reserved_by_its_label");
+}
+
 /// Waits until something has become true.
 #[track_caller]
-fn until(what: &str, is_true: impl Fn() -> bool) {
+pub fn until(what: &str, is_true: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !is_true() {
         assert!(Instant::now() < deadline, "never: {what}");

@@ -14,6 +14,7 @@ mod faults;
 mod kernel_trace;
 mod libvirt;
 mod modes;
+mod oci_hooks;
 mod overheads;
 mod ownership;
 mod protocols;

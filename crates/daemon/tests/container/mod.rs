@@ -12,7 +12,7 @@ use tailbound_time::Duration;
 
 const BUSYBOX: &str = "/bin/busybox";
 /// Mounts cgroup v2 where runtimes look for it, and becomes the runtime.
-const IN_PURE_V2: &str = "umount -lR /sys/fs/cgroup; mkdir -p /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec \"$@\"";
+pub const IN_PURE_V2: &str = "umount -lR /sys/fs/cgroup; mkdir -p /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec \"$@\"";
 
 /// A busy container of one runtime.
 pub struct Container {
@@ -22,6 +22,8 @@ pub struct Container {
     /// The directory in which its runtime keeps its state; the runtime's own if none.
     state: Option<PathBuf>,
     folder: tempfile::TempDir,
+    /// The folder with its configuration, `config.json`, and the root of its file system.
+    pub bundle: PathBuf,
     /// Its cgroup.
     pub group: PathBuf,
 }
@@ -59,6 +61,7 @@ impl Container {
             name: "box".into(),
             state: Some(folder.path().join("state")),
             folder,
+            bundle,
             group,
         };
         match container.command(&["--version"]) {
@@ -77,7 +80,7 @@ impl Container {
     }
 
     /// Runs a command of the runtime to its end; `None` where there is no such program.
-    fn command(&self, arguments: &[&str]) -> Option<Output> {
+    pub fn command(&self, arguments: &[&str]) -> Option<Output> {
         let mut command = Command::new("unshare");
         command.args([
             "--mount",
@@ -123,14 +126,8 @@ impl Container {
 
     /// Makes it, and starts what runs in it.
     pub fn start(&self) {
-        let bundle = self.folder.path().join("bundle");
-        self.succeeds(&[
-            "run",
-            "--detach",
-            "--bundle",
-            bundle.to_str().unwrap(),
-            &self.name,
-        ]);
+        let bundle = self.bundle.to_str().unwrap();
+        self.succeeds(&["run", "--detach", "--bundle", bundle, &self.name]);
     }
 
     /// Has its runtime make another group for it the next time.
@@ -139,8 +136,7 @@ impl Container {
             "{}-again",
             self.group.file_name().unwrap().to_str().unwrap()
         );
-        let bundle = self.folder.path().join("bundle");
-        fs::write(bundle.join("config.json"), configuration(&name)).unwrap();
+        fs::write(self.bundle.join("config.json"), configuration(&name)).unwrap();
         self.group.set_file_name(name);
     }
 

@@ -1,10 +1,11 @@
 //! The names that container engines give to the containers of OCI runtimes.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value as Json;
 
-use super::{entries, file_name, json, text};
+use super::{Labels, entries, file_name, json, text};
 
 /// A name of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,25 @@ pub(super) fn names(host: &Path) -> Vec<EngineName> {
     names.extend(of_docker(host));
     names.extend(of_nerdctl(host));
     names
+}
+
+/// The labels that engines keep in files, by the identifiers of the containers: those of docker. podman and containerd keep
+/// theirs in databases.
+pub(super) fn labels(host: &Path) -> BTreeMap<String, Labels> {
+    let folders = entries(&host.join("var/lib/docker/containers")).into_iter();
+    let labels = folders.filter_map(|folder| {
+        let configuration = json(&folder.join("config.v2.json"))?;
+        let labels = texts(&configuration["Config"]["Labels"]);
+        Some((file_name(&folder)?.to_owned(), labels))
+    });
+    labels.collect()
+}
+
+/// The texts of an object of JSON, by their keys; none of anything else.
+pub(super) fn texts(object: &Json) -> Labels {
+    let pairs = object.as_object().into_iter().flatten();
+    let pairs = pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+    pairs.collect()
 }
 
 /// podman (and what else uses containers/storage): a list for each storage driver, and one of what ends with the boot.

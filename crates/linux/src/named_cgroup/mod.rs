@@ -9,6 +9,7 @@ mod engines;
 mod oci_state;
 mod units;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -28,8 +29,13 @@ pub fn running_containers(host: &Path) -> usize {
 const LONGEST_STATE: u64 = 4 << 20;
 /// The most names that an error lists.
 const MOST_CANDIDATES: usize = 8;
+/// The containers that have a label, as an error calls them.
+const LABELLED: &str = "container with the label";
 /// The digits of an identifier by which people name a container.
 const SHOWN_DIGITS: usize = 12;
+
+/// The labels of a container, by their keys.
+type Labels = BTreeMap<String, String>;
 
 /// Why a name is not that of one cgroup.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,6 +94,9 @@ impl NameError {
     /// The advice for the user.
     pub fn remedy(&self) -> &str {
         match self {
+            Self::Ambiguous { kind, .. } if *kind == LABELLED => {
+                "a reservation is for one container: name that one, or give a label that it alone has"
+            }
             Self::Absent { remedy, .. } => remedy,
             Self::NotRunning { .. } => "start it first",
             Self::Ambiguous { .. } => "write more of the identifier, or the whole name",
@@ -131,6 +140,74 @@ pub fn container(hierarchy: &Hierarchy, host: &Path, name: &str) -> Result<PathB
         place: String::new(),
     })?;
     Ok(state.own_directory(&hierarchy.root, &directory))
+}
+
+/// The directory of the one running container that has a label (`key=value`, or `key` for any value), in the hierarchy of
+/// cgroup v2: a label of docker, or an annotation that the container has in its runtime.
+///
+/// # Errors
+/// [`NameError`]: no container that runs has the label, or several have it.
+pub fn labelled_container(
+    hierarchy: &Hierarchy,
+    host: &Path,
+    label: &str,
+) -> Result<PathBuf, NameError> {
+    let states = oci_state::all(host);
+    let state = labelled(&states, host, label)?;
+    let directory = hierarchy.cgroup_of(state.init);
+    let directory = directory.map_err(|_| NameError::NotRunning {
+        kind: LABELLED,
+        name: label.to_owned(),
+        place: String::new(),
+    })?;
+    Ok(state.own_directory(&hierarchy.root, &directory))
+}
+
+/// The one container that runs and has a label.
+fn labelled<'a>(
+    states: &'a [OciState],
+    host: &Path,
+    label: &str,
+) -> Result<&'a OciState, NameError> {
+    let (key, value) = match label.split_once('=') {
+        Some((key, value)) => (key, Some(value)),
+        None => (label, None),
+    };
+    let has_it = |labels: &Labels| {
+        let given = labels.get(key);
+        given.is_some_and(|given| value.is_none_or(|value| given == value))
+    };
+    let of_engines = engines::labels(host);
+    let is_meant = |state: &&OciState| {
+        let of_engine = of_engines.get(&state.id);
+        state.runs() && (of_engine.is_some_and(has_it) || has_it(&state.annotations()))
+    };
+    let meant: Vec<&OciState> = states.iter().filter(is_meant).collect();
+    let names = engines::names(host);
+    match meant.as_slice() {
+        [one] => Ok(one),
+        [] => Err(NameError::Absent {
+            kind: LABELLED,
+            name: label.to_owned(),
+            candidates: Vec::new(),
+            remedy: "write a label as `docker inspect` shows it, or an annotation as the container has it in runc or \
+                     crun; podman keeps its labels where only podman reads them, so name its containers"
+                .into(),
+        }),
+        several => Err(NameError::Ambiguous {
+            kind: LABELLED,
+            name: label.to_owned(),
+            candidates: several.iter().map(|one| shown(one, &names)).collect(),
+        }),
+    }
+}
+
+/// The name by which people know the container with an identifier: that of its engine, or else the identifier as engines
+/// show it. `host` is the root of the file system that has the states of the engines.
+pub fn shown_name(host: &Path, id: &str) -> String {
+    let names = engines::names(host);
+    let given = names.into_iter().find(|one| one.id == id);
+    given.map_or_else(|| short(id).to_owned(), |given| given.name)
 }
 
 /// The container that is meant: one of that name, or of that identifier, or of one that begins so.

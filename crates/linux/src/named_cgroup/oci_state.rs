@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
-use super::{entries, file_name, json};
+use super::engines::texts;
+use super::{Labels, entries, file_name, json};
 use crate::process::process_started;
 
 /// A container, as its runtime knows it.
@@ -18,6 +19,8 @@ pub(super) struct OciState {
     pub init: u32,
     /// When that one was started, in ticks since boot.
     started: u64,
+    /// The directory in which its runtime keeps its state.
+    directory: PathBuf,
     /// Its cgroups, as the runtime found the hierarchies mounted.
     cgroups: Vec<PathBuf>,
 }
@@ -26,6 +29,19 @@ impl OciState {
     /// Whether its first process lives.
     pub fn runs(&self) -> bool {
         process_started(self.init).is_ok_and(|started| started == self.started)
+    }
+
+    /// The annotations that it was made with: runc has them in its state, crun in its copy of the configuration.
+    pub fn annotations(&self) -> Labels {
+        if let Some(configuration) = json(&self.directory.join("config.json")) {
+            return texts(&configuration["annotations"]);
+        }
+        let state = json(&self.directory.join("state.json")).unwrap_or_default();
+        let pairs = state["config"]["labels"].as_array().into_iter().flatten();
+        let pairs = pairs.filter_map(|pair| pair.as_str()?.split_once('='));
+        pairs
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect()
     }
 
     /// The directory that the runtime has made for it, where its first process is in `directory`: that one, or one
@@ -73,6 +89,7 @@ fn runc_state(directory: &Path, state: &Json) -> Option<OciState> {
     Some(OciState {
         id: file_name(directory)?.to_owned(),
         runtime: "runc",
+        directory: directory.to_owned(),
         init: number(&state["init_process_pid"])?,
         started: state["init_process_start"].as_u64()?,
         cgroups: cgroups
@@ -86,6 +103,7 @@ fn crun_state(directory: &Path, status: &Json) -> Option<OciState> {
     Some(OciState {
         id: file_name(directory)?.to_owned(),
         runtime: "crun",
+        directory: directory.to_owned(),
         init: number(&status["pid"])?,
         started: status["process-start-time"].as_u64()?,
         cgroups: vec![status["cgroup-path"].as_str()?.into()],

@@ -110,6 +110,65 @@ fn every_engine_and_runtime_is_asked() {
 }
 
 #[test]
+fn a_label_is_that_of_one_container_that_runs() {
+    let host = Host::new();
+    host.crun(FIRST, true);
+    host.runc("run/docker/runtime-runc/moby", SECOND);
+    host.crun("ended", false);
+    let annotated = r#"{"annotations": {"app": "redis", "tier": "back"}}"#;
+    for id in [FIRST, "ended"] {
+        host.write(&format!("run/crun/{id}/config.json"), annotated);
+    }
+    let configuration = r#"{"Name": "/web", "Config": {"Labels": {"app": "web", "empty": ""}}}"#;
+    let path = format!("var/lib/docker/containers/{SECOND}/config.v2.json");
+    host.write(&path, configuration);
+    let labelled = |label: &str| {
+        let states = oci_state::all(host.root());
+        labelled(&states, host.root(), label).map(|state| state.id.clone())
+    };
+    assert_eq!(labelled("app=redis").unwrap(), FIRST);
+    assert_eq!(labelled("tier").unwrap(), FIRST);
+    assert_eq!(labelled("app=web").unwrap(), SECOND);
+    assert_eq!(labelled("empty=").unwrap(), SECOND);
+    let several = labelled("app").unwrap_err();
+    assert_eq!(
+        several.to_string(),
+        "container with the label \"app\" may be any of: web (docker 71aad989dc88), 713f58d9551e (crun)"
+    );
+    assert!(several.remedy().contains("for one container"));
+    let absent = labelled("app=red").unwrap_err();
+    assert_eq!(
+        absent.to_string(),
+        "there is no container with the label \"app=red\" that runs"
+    );
+}
+
+#[test]
+fn the_annotations_of_runc_are_labels() {
+    let host = Host::new();
+    let (pid, started) = this_process();
+    let state = format!(
+        r#"{{"init_process_pid":{pid},"init_process_start":{started},"cgroup_paths":{{}},
+            "config":{{"labels":["bundle=/b","app=redis=1"]}}}}"#
+    );
+    host.write("run/runc/one/state.json", state);
+    let states = oci_state::all(host.root());
+    assert_eq!(
+        labelled(&states, host.root(), "app=redis=1").unwrap().id,
+        "one"
+    );
+}
+
+#[test]
+fn a_container_is_shown_by_the_name_of_its_engine() {
+    let host = Host::new();
+    host.podman(&[(FIRST, "redis")]);
+    assert_eq!(shown_name(host.root(), FIRST), "redis");
+    assert_eq!(shown_name(host.root(), SECOND), "71aad989dc88");
+    assert_eq!(shown_name(host.root(), "box"), "box");
+}
+
+#[test]
 fn a_name_goes_before_the_beginning_of_an_identifier() {
     let host = Host::new();
     host.crun(FIRST, true);

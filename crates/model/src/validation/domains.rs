@@ -132,12 +132,12 @@ fn container(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) 
         [] => check.error(
             place,
             "nothing tells which container or unit it is",
-            "give exactly one of `container`, `unit` and `cgroup`; or, to simulate it, `tasks` of its own",
+            "give exactly one of `container`, `container_label`, `unit` and `cgroup`; or, to simulate it, `tasks` of its own",
         ),
         several => check.error(
             place,
             format!("{} contradict each other", several.join(" and ")),
-            "give exactly one of `container`, `unit` and `cgroup`",
+            "give exactly one of `container`, `container_label`, `unit` and `cgroup`",
         ),
     }
     if let Some(path) = &domain.cgroup {
@@ -157,6 +157,20 @@ fn container(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) 
             "write letters, digits, `_`, `.` and `-`, as `podman ps` or `docker ps` prints them",
         );
     }
+    if let Some(label) = domain.container_label.as_ref().filter(|one| !is_label(one)) {
+        check.error(
+            &place.key("container_label"),
+            format!("{label:?} is no label"),
+            "write a key and its value, such as \"app=redis\"",
+        );
+    }
+}
+
+/// Whether it may be a label: a key, and a value behind a `=`.
+fn is_label(label: &str) -> bool {
+    let key = label.split('=').next().unwrap_or_default();
+    let is_blank = |letter: char| letter.is_whitespace() || letter.is_control();
+    !key.is_empty() && !key.contains(is_blank) && !label.contains(char::is_control)
 }
 
 /// Whether it may be the name of a unit with processes: of those types, or of a service without its type.
@@ -188,9 +202,10 @@ fn is_container(name: &str) -> bool {
 }
 
 /// The keys that name what something else runs, and whether they are given.
-fn running(domain: &Domain) -> [(&'static str, bool); 3] {
+fn running(domain: &Domain) -> [(&'static str, bool); 4] {
     [
         ("container", domain.container.is_some()),
+        ("container_label", domain.container_label.is_some()),
         ("unit", domain.unit.is_some()),
         ("cgroup", domain.cgroup.is_some()),
     ]

@@ -1,4 +1,5 @@
-//! `tailbound apply --unit NAME` and `--container NAME`: the reservation of what runs already, without a description.
+//! `tailbound apply --unit NAME`, `--container NAME` and `--container-label LABEL`: the reservation of what runs already,
+//! without a description.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use tailbound_enforcement::{CgroupName, ReservationRequest};
 use tailbound_model::BackendOptions;
 
 use super::grant::Grant;
-use crate::arguments::ApplyArguments;
+use crate::arguments::{ApplyArguments, OptionPlace};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -28,7 +29,7 @@ pub fn carry_out(
 }
 
 fn request(arguments: &ApplyArguments, name: CgroupName) -> Result<ReservationRequest, Failure> {
-    let interface = arguments.reservation.interface()?;
+    let interface = arguments.reservation.interface(OptionPlace::CommandLine)?;
     let domain = arguments.name.clone();
     let domain = domain.unwrap_or_else(|| domain_of(&name));
     let target = binding::named(&domain, name).map_err(|error| match error {
@@ -46,7 +47,11 @@ fn request(arguments: &ApplyArguments, name: CgroupName) -> Result<ReservationRe
 
 /// The domain of a unit or container: its name, with a dash for what no domain's name may have.
 fn domain_of(name: &CgroupName) -> String {
-    let (CgroupName::Unit(name) | CgroupName::Container(name)) = name;
+    domain_called(name.text())
+}
+
+/// A name as that of a domain.
+pub fn domain_called(name: &str) -> String {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     let letters = name.chars();
     let letters = letters.map(|letter| if allowed(letter) { letter } else { '-' });

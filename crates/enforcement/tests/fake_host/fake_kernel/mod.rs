@@ -419,10 +419,10 @@ impl KernelView for FakeKernel {
 
     fn named_cgroup(&self, name: &CgroupName) -> Result<PathBuf, NameError> {
         let directory = self.lock().state.names.get(name).cloned();
-        let (CgroupName::Unit(text) | CgroupName::Container(text)) = name;
+        let text = name.text();
         directory.ok_or_else(|| NameError::NotRunning {
             kind: "container",
-            name: text.clone(),
+            name: text.to_owned(),
             place: String::new(),
         })
     }
