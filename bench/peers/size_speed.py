@@ -22,6 +22,16 @@ SETTINGS = {
         *["--rate", "0.4/s", "--execution-time", "0.5s:0.5,1.5s:0.5", "--slo", "p90=5s"],
         *["--period", "1s..8s"],
     ],
+    # Laws, of which all values count.
+    **{
+        f"--execution-time {law} --period 1ms..100ms": [
+            *["--rate", "150/s", "--execution-time", law, "--slo", "p99=40ms"],
+            *["--period", "1ms..100ms"],
+        ]
+        for law in (
+            "exponential:mean=2ms", "uniform:min=1ms,max=3ms", "lognormal:median=2ms,p99=9ms",
+        )
+    },
 }
 ROUNDS = 5
 # A promise that cannot be kept is an answer, too.

@@ -1,6 +1,7 @@
 //! Questions about a description: predictions, sizes, schedulability.
 
 use pyo3::prelude::*;
+use tailbound_analysis::Unwatched;
 use tailbound_analysis::sizing::ServerKind;
 use tailbound_assessment::AssessmentError;
 use tailbound_assessment::analysis::analyze;
@@ -80,6 +81,7 @@ pub fn predict_description(
             variant: variant.as_deref(),
             percentiles: &percentiles,
             times: &[],
+            watch: &Unwatched,
         };
         predict(&description, &inputs, &query)
     })?;
@@ -134,6 +136,7 @@ pub fn size_description(
             server,
             host: &UsualHost,
             runs: None,
+            watch: &Unwatched,
         };
         size_services(&description, &inputs, &options)
     })?;

@@ -30,11 +30,17 @@ fn spread(mean_us: f64, count: usize) -> Vec<Duration> {
     (0..count).map(value).collect()
 }
 
+/// The execution times of a case.
+enum Times {
+    Samples(Vec<Duration>),
+    Law(ExecutionTime),
+}
+
 /// A service with one Poisson task on a deferrable server.
 struct Case {
     name: &'static str,
     rate: &'static str,
-    execution_times: Vec<Duration>,
+    times: Times,
     budget: Duration,
     period: Duration,
 }
@@ -43,14 +49,23 @@ fn ms(value: f64) -> Duration {
     Duration::from_nanos((value * 1e6).round() as u64)
 }
 
+fn exponential(mean_ms: f64) -> Times {
+    Times::Law(ExecutionTime::Exponential {
+        min: Duration::ZERO,
+        mean: ms(mean_ms),
+        max: None,
+    })
+}
+
 #[rustfmt::skip]
 fn cases() -> Vec<Case> {
-    let one = |value_ms| vec![ms(value_ms)];
-    let many = |mean_us| spread(mean_us, 5_000);
-    let case = |name, rate, execution_times, budget_ms, period_ms| Case {
+    let one = |value_ms| Times::Samples(vec![ms(value_ms)]);
+    let many = |mean_us, count| Times::Samples(spread(mean_us, count));
+    let mixed = |values_ms: &[f64]| Times::Samples(values_ms.iter().copied().map(ms).collect());
+    let case = |name, rate, times, budget_ms, period_ms| Case {
         name,
         rate,
-        execution_times,
+        times,
         budget: ms(budget_ms),
         period: ms(period_ms),
     };
@@ -58,12 +73,22 @@ fn cases() -> Vec<Case> {
         case("constant 1 ms, 4 ms x 70 %", "0.4/ms", one(1.0), 2.8, 4.0),
         case("constant 1 ms, 2 ms x 60 %", "0.4/ms", one(1.0), 1.2, 2.0),
         case("constant 100 ms, 10 ms x 60 %", "4/s", one(100.0), 6.0, 10.0),
-        case("samples ~8.55 ms, 10 ms x 60 %", "40/s", many(8_550.0), 6.0, 10.0),
-        case("samples ~8.55 ms, 100 ms x 60 %", "40/s", many(8_550.0), 60.0, 100.0),
-        case("samples ~1 ms, 10 ms x 60 %", "0.4/ms", many(1_000.0), 6.0, 10.0),
-        case("samples ~0.1 ms, 10 ms x 60 %", "4/ms", many(100.0), 6.0, 10.0),
-        case("samples ~1 ms, 10 ms x 45 %", "0.4/ms", many(1_000.0), 4.5, 10.0),
+        case("constant 1 ms, 100 ms x 60 %", "0.4/ms", one(1.0), 60.0, 100.0),
+        case("constant 1 ms, 500 ms x 60 %", "0.4/ms", one(1.0), 300.0, 500.0),
         case("constant 1.237 ms, 10 ms x 60 %", "0.4/ms", one(1.237), 6.0, 10.0),
+        case("1.237, 2.711, 3.301 ms, 95 % load", "0.236/ms", mixed(&[1.237, 2.711, 3.301]), 6.0, 10.0),
+        case("samples ~8.55 ms, 10 ms x 60 %", "40/s", many(8_550.0, 5_000), 6.0, 10.0),
+        case("samples ~8.55 ms, 100 ms x 60 %", "40/s", many(8_550.0, 5_000), 60.0, 100.0),
+        case("samples ~1 ms, 10 ms x 60 %", "0.4/ms", many(1_000.0, 5_000), 6.0, 10.0),
+        case("10,000 samples ~1 ms, 10 ms x 60 %", "0.4/ms", many(1_000.0, 10_000), 6.0, 10.0),
+        case("10,000 samples ~1 ms, 95 % load", "0.57/ms", many(1_000.0, 10_000), 6.0, 10.0),
+        case("samples ~0.1 ms, 10 ms x 60 %", "4/ms", many(100.0, 5_000), 6.0, 10.0),
+        case("samples ~1 ms, 500 ms x 60 %", "0.4/ms", many(1_000.0, 5_000), 300.0, 500.0),
+        case("samples ~1 ms, 10 ms x 45 %", "0.4/ms", many(1_000.0, 5_000), 4.5, 10.0),
+        case("exponential 2 ms, 10 ms x 50 %", "150/s", exponential(2.0), 5.0, 10.0),
+        case("exponential 2 ms, 1 ms x 50 %", "150/s", exponential(2.0), 0.5, 1.0),
+        case("exponential 2 ms, 100 ms x 50 %", "150/s", exponential(2.0), 50.0, 100.0),
+        case("exponential 2 ms, 10 ms, 95 % load", "237/s", exponential(2.0), 5.0, 10.0),
     ]
 }
 
@@ -79,30 +104,64 @@ fn quantile(distribution: &Distribution, probability: f64) -> String {
     format!("{:.3}-{high}", interval.low.as_millis_f64())
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    println!("{:34} {:>9}  p50, p90, p99, p99.9 in ms", "case", "time");
-    for case in cases() {
-        let service = service(case.rate)?;
-        let provenance = Provenance::new(Evidence::Sample, "execution time", "made up");
-        let times = Distribution::from_samples(provenance, case.execution_times);
-        let query = ServiceQuery {
-            name: "service",
-            service: &service,
-            execution_times: BTreeMap::from([("task".to_string(), times)]),
-            server: ReservationServer::Deferrable {
-                budget: case.budget,
-                period: case.period,
-            },
-            dispatch_overhead: Duration::ZERO,
-        };
-        let begin = Instant::now();
-        let prediction = predict(&query)?;
-        let took = begin.elapsed();
-        print!("{:34} {:7.1} ms", case.name, took.as_secs_f64() * 1e3);
-        for probability in [0.5, 0.9, 0.99, 0.999] {
-            print!("  {}", quantile(&prediction.overall, probability));
+/// How often each case is predicted, all cases in turns.
+const REPETITIONS: usize = 5;
+
+/// Predicts a case: the seconds that this takes, and the quantiles.
+fn predicted(case: &Case) -> Result<(f64, String), Box<dyn Error>> {
+    let mut service = service(case.rate)?;
+    let mut execution_times = BTreeMap::new();
+    match &case.times {
+        Times::Samples(samples) => {
+            let provenance = Provenance::new(Evidence::Sample, "execution time", "made up");
+            let times = Distribution::from_samples(provenance, samples.clone());
+            execution_times.insert("task".to_string(), times);
         }
-        println!();
+        Times::Law(law) => {
+            for task in service.tasks.values_mut() {
+                task.execution_time = law.clone();
+            }
+        }
+    }
+    let query = ServiceQuery {
+        name: "service",
+        service: &service,
+        execution_times,
+        server: ReservationServer::Deferrable {
+            budget: case.budget,
+            period: case.period,
+        },
+        dispatch_overhead: Duration::ZERO,
+    };
+    let begin = Instant::now();
+    let prediction = predict(&query)?;
+    let took_s = begin.elapsed().as_secs_f64();
+    let quantiles = [0.5, 0.9, 0.99, 0.999].map(|one| quantile(&prediction.overall, one));
+    Ok((took_s, quantiles.join("  ")))
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let cases = cases();
+    let mut rows: Vec<(Vec<f64>, String)> = vec![(Vec::new(), String::new()); cases.len()];
+    for _ in 0..REPETITIONS {
+        for (case, row) in cases.iter().zip(&mut rows) {
+            let (took_s, quantiles) = predicted(case)?;
+            row.0.push(took_s * 1e3);
+            row.1 = quantiles;
+        }
+    }
+    println!(
+        "{:36} median (least-most) ms    p50, p90, p99, p99.9 in ms",
+        "case"
+    );
+    for (case, (times_ms, quantiles)) in cases.iter().zip(&mut rows) {
+        times_ms.sort_by(f64::total_cmp);
+        let (least, most) = (times_ms[0], times_ms[REPETITIONS - 1]);
+        let median = times_ms[REPETITIONS / 2];
+        println!(
+            "{:36} {median:7.1} ({least:.1}-{most:.1})  {quantiles}",
+            case.name
+        );
     }
     Ok(())
 }

@@ -73,6 +73,9 @@ pub struct Prediction {
     /// assumptions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cap_assumptions: Vec<CapAssumption>,
+    /// Whether the computation was stopped, so that the distributions are wider brackets than it would have given.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_stopped: bool,
     /// The mean response time, where it is known more sharply than from the distribution.
     #[serde(skip)]
     pub(crate) sharp_mean: Option<Interval>,

@@ -6,8 +6,8 @@ use serde::Serialize;
 use tailbound_analysis::resolution::{Deployment, only_simulated};
 use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_analysis::{
-    AnalysisError, CapAssumption, Outlook, Prediction, Promise, ServiceQuery, SharpPoints,
-    predict_at,
+    AnalysisError, CapAssumption, Outlook, Prediction, Promise, SearchWatch, ServiceQuery,
+    SharpPoints, predict_watched,
 };
 use tailbound_distribution::{Distribution, Evidence, Interval};
 use tailbound_model::{
@@ -102,9 +102,9 @@ pub fn predict_service(
     (name, service): (&str, &Service),
     known: &Known,
     deployment: &Deployment,
-    points: &SharpPoints,
+    (points, watch): (&SharpPoints, &dyn SearchWatch),
 ) -> Result<ServicePrediction, AssessmentError> {
-    let on = |server| predict_on_server((name, service), known, server, points);
+    let on = |server| predict_on_server((name, service), known, server, (points, watch));
     let (mut prediction, assumed) = match PredictedSupply::of(deployment, &service.domain) {
         PredictedSupply::Unknown(why) => return Ok(ServicePrediction::without(why)),
         PredictedSupply::Guaranteed { server, behind } => (on(server)?, Some(behind)),
@@ -124,7 +124,7 @@ fn predict_on_server(
     (name, service): (&str, &Service),
     known: &Known,
     server: ReservationServer,
-    points: &SharpPoints,
+    (points, watch): (&SharpPoints, &dyn SearchWatch),
 ) -> Result<ServicePrediction, AssessmentError> {
     let mut cases = vec![(FAITHFUL, known.clone())];
     if known.varies() {
@@ -150,7 +150,7 @@ fn predict_on_server(
             execution_times: known.measured,
             dispatch_overhead: known.dispatch_overhead,
         };
-        match predict_at(&query, points) {
+        match predict_watched(&query, points, watch) {
             Ok(mut found) => {
                 let distribution = &mut found.overall;
                 if let Some((trip, execution)) = known.trip_and_execution {
@@ -183,6 +183,8 @@ pub struct PredictionQuery<'a> {
     pub percentiles: &'a [Percentile],
     /// The response times within which shares of all responses are told.
     pub times: &'a [Duration],
+    /// The watch that hears of the progress, and may stop it.
+    pub watch: &'a dyn SearchWatch,
 }
 
 impl PredictionQuery<'_> {
@@ -232,6 +234,9 @@ pub struct PredictionAnswer {
     /// The outlook of every promise; none on a row about reduced execution times.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub promises: Vec<PromiseAnswer>,
+    /// Whether the computation was stopped, so that the answers are wider than they would have been.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_stopped: bool,
     /// The answers about the response times.
     #[serde(flatten)]
     pub responses: Option<PredictedResponses>,
@@ -338,6 +343,7 @@ impl PredictionAnswer {
                 .collect(),
             refused: Some(refusal.why),
             overload: refusal.overload,
+            is_stopped: false,
             responses: None,
         }
     }
@@ -371,6 +377,7 @@ impl PredictionAnswer {
             refused: None,
             overload: None,
             promises: judged.collect(),
+            is_stopped: prediction.is_stopped,
             responses: Some(PredictedResponses::of(prediction, query)),
         }
     }
@@ -511,7 +518,8 @@ pub fn predict_queue(
     let promised = slos.iter().map(|slo| slo.percentile.probability());
     points.probabilities.extend(promised);
     let from = "execution times as given";
-    answer_of_queue(queue.predict(QUEUE.0, &points), (from, supply), slos, query)
+    let prediction = queue.predict_watched(QUEUE.0, &points, query.watch);
+    answer_of_queue(prediction, (from, supply), slos, query)
 }
 
 /// The answer of what was found for a queue. A load that is too much is an answer, too.
@@ -557,7 +565,8 @@ pub fn predict_described_queue(
         server,
         dispatch_overhead: Duration::ZERO,
     };
-    answer_of_queue(predict_at(&question, &points), (from, supply), slos, query)
+    let prediction = predict_watched(&question, &points, query.watch);
+    answer_of_queue(prediction, (from, supply), slos, query)
 }
 
 /// The queue as a service with one task.
@@ -624,7 +633,8 @@ pub fn predict_from(
                 continue;
             }
             let (known, points) = (times(&variant.name, name)?, query.points());
-            let prediction = predict_service((name, service), &known, &deployment, &points)?;
+            let asked = (&points, query.watch);
+            let prediction = predict_service((name, service), &known, &deployment, asked)?;
             let refused = prediction.refused.into_iter();
             answers.extend(refused.map(|why| PredictionAnswer::refusal(place, why, &service.slos)));
             let cases = prediction.cases.into_iter();

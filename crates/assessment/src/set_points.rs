@@ -256,6 +256,7 @@ impl<'a> Platform<'a> {
         let first = description.experiment.variants.first();
         let variant = query.variant.or(first.map(|variant| variant.name.as_str()));
         let query = PredictionQuery {
+            watch: query.watch,
             service: Some(name),
             variant,
             ..*query

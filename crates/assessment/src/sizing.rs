@@ -8,9 +8,11 @@ use tailbound_analysis::admission::{self, HostLimits, Reserved};
 use tailbound_analysis::resolution::{Deployment, HostReservations};
 use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_analysis::sizing::{
-    Infeasible, ServerKind, Sizing, SizingQuery, size, size_periodic, spread_periods,
+    Infeasible, ServerKind, Sizing, SizingQuery, size_periodic, size_watched, spread_periods,
 };
-use tailbound_analysis::{AnalysisError, Outlook, PeriodicLoad, Promise, ServiceQuery, predict};
+use tailbound_analysis::{
+    AnalysisError, Outlook, PeriodicLoad, Promise, SearchWatch, ServiceQuery, predict,
+};
 use tailbound_distribution::Interval;
 use tailbound_model::{
     Arrivals, BackendKind, CpuSet, Description, Domain, InputFiles, PercentagePoints, Priority,
@@ -98,6 +100,8 @@ pub struct SizingOptions<'a> {
     /// The share of runs on a calibrated host in which promises are to be kept, in place of keeping them in a run
     /// without end.
     pub runs: Option<RunGoal<'a>>,
+    /// The watch that hears of the progress of a search for promises, and may stop it.
+    pub watch: &'a dyn SearchWatch,
 }
 
 /// The answer for one service in one mode.
@@ -147,9 +151,16 @@ impl ServiceSizing {
         }
     }
 
+    /// Whether the search was stopped before it had the least budget at every period.
+    pub fn is_stopped(&self) -> bool {
+        let open = |budgets: &Budgets| !budgets.sizing.open.is_empty();
+        self.budgets.as_ref().is_some_and(open)
+    }
+
     /// Whether it is shown that no budget keeps every promise at these periods.
     pub fn is_infeasible(&self) -> bool {
-        let none = |budgets: &Budgets| budgets.sizing.best.is_none();
+        let none =
+            |budgets: &Budgets| budgets.sizing.best.is_none() && budgets.sizing.open.is_empty();
         self.overloaded || self.budgets.as_ref().is_some_and(none)
     }
 }
@@ -403,7 +414,7 @@ impl One<'_> {
             periods: self.periods(&range, &[])?,
             margin: self.options.margin,
         };
-        let sizing = size(&query)?;
+        let sizing = size_watched(&query, self.options.watch)?;
         Ok(self.sized(sizing, Rule::Promises(kind), range))
     }
 

@@ -43,6 +43,7 @@ latency = "5ms"
 
 fn answer(description: &Description) -> PredictionAnswer {
     let query = PredictionQuery {
+        watch: &tailbound_analysis::Unwatched,
         service: None,
         variant: None,
         percentiles: &[Percentile(99.0)],

@@ -25,7 +25,7 @@ use std::sync::LazyLock;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tailbound_analysis::notation::{PeriodRange, percentile};
-use tailbound_analysis::{CpuLimit, Promise};
+use tailbound_analysis::{CpuLimit, Promise, SearchWatch};
 use tailbound_assessment::prediction::PredictionQuery;
 use tailbound_model::Percentile;
 use tailbound_reservation::Rule;
@@ -56,7 +56,8 @@ use values::{listen_address, probability, scale, scheduling, server_rule};
 
 /// Predict, enforce and measure the latency of time-sensitive services on shared Linux hosts.
 ///
-/// Exit status: 0 fine; 1 error, bad usage too; 2 the verdict failed (a promise was missed).
+/// Exit status: 0 fine; 1 error, bad usage too; 2 the verdict failed (a promise was missed); 3 `size` or `predict` was
+/// stopped by Ctrl-C or SIGTERM, and printed the best answer so far.
 #[derive(Debug, Parser)]
 #[command(
     name = "tailbound",
@@ -257,13 +258,14 @@ pub struct PredictArguments {
 }
 
 impl PredictArguments {
-    /// What is asked, of a description or of a queue.
-    pub fn query(&self) -> PredictionQuery<'_> {
+    /// What is asked, of a description or of a queue, under a watch.
+    pub fn query<'a>(&'a self, watch: &'a dyn SearchWatch) -> PredictionQuery<'a> {
         PredictionQuery {
             service: self.queue.load.service.as_deref(),
             variant: self.variant.as_deref(),
             percentiles: &self.percentiles,
             times: &self.at,
+            watch,
         }
     }
 }

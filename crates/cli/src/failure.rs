@@ -28,6 +28,9 @@ pub enum Failure {
     /// Everything worked, the answer is no: exit status 2.
     #[error("{0}")]
     Verdict(String),
+    /// An analysis was stopped, and the best answer so far is printed: exit status 3.
+    #[error("{0}")]
+    Stopped(String),
     /// The command that was run under a reservation ended so: its own exit status, or 128 and the number of
     /// the signal that ended it, as shells have it. It has said itself what there is to say.
     #[error("the command ended with status {0}")]
@@ -40,6 +43,9 @@ pub enum Failure {
 
 /// The exit status of [`Failure::NotRun`].
 const NOT_RUN: u8 = 125;
+
+/// The exit status of [`Failure::Stopped`].
+const STOPPED: u8 = 3;
 
 impl Failure {
     /// An error without a known remedy.
@@ -112,12 +118,13 @@ impl Failure {
         }
     }
 
-    /// The exit status: 1 for errors, 2 for a failed verdict; of a command under a reservation the
+    /// The exit status: 1 for errors, 2 for a failed verdict, 3 for a stopped analysis; of a command under a reservation the
     /// command's own, or 125.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Error { .. } | Self::Description { .. } => ExitCode::from(1),
             Self::Verdict(_) => ExitCode::from(2),
+            Self::Stopped(_) => ExitCode::from(STOPPED),
             Self::Command(status) => ExitCode::from(*status),
             Self::NotRun(_) => ExitCode::from(NOT_RUN),
         }
@@ -133,7 +140,7 @@ impl Failure {
                 }
             }
             Self::Description { problems, text } => crate::excerpt::render(problems, text),
-            Self::Verdict(message) => eprintln!("tailbound: {message}"),
+            Self::Verdict(message) | Self::Stopped(message) => eprintln!("tailbound: {message}"),
             Self::Command(_) => {}
             Self::NotRun(failure) => failure.render(),
         }

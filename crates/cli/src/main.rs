@@ -8,6 +8,7 @@ mod interrupts;
 mod manual;
 mod output;
 mod progress;
+mod search_progress;
 mod subsystems;
 mod verbs;
 

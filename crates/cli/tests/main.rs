@@ -7,4 +7,5 @@ mod manual;
 mod metrics;
 mod oci_hook;
 mod sizing_stanza;
+mod stopped_search;
 mod sweep;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use tailbound_analysis::{Prediction, SharpPoints};
+use tailbound_analysis::{Prediction, SearchWatch, SharpPoints, Unwatched};
 use tailbound_distribution::{Distribution, merge};
 use tailbound_enforcement::LedgerSummary;
 use tailbound_measurement::Measurement;
@@ -170,7 +170,8 @@ impl<'a> Findings<'a> {
             let domain = deployment.reserved.get(&service.domain);
             let server = domain.and_then(ResolvedDomain::server);
             let points = SharpPoints::default();
-            let found = predict_service((name, service), &known[name], deployment, &points)?;
+            let asked: (_, &dyn SearchWatch) = (&points, &Unwatched);
+            let found = predict_service((name, service), &known[name], deployment, asked)?;
             if let (Some(refusal), Some(_)) = (&found.refused, server) {
                 self.warnings.push(Warning {
                     what: format!(

@@ -194,6 +194,7 @@ impl ResponseTimes {
             method: self.method.clone(),
             assumptions: self.assumptions.clone(),
             sharp_mean: Some(self.mean()),
+            is_stopped: false,
             utilisation: self.utilisation,
             bandwidth: self.bandwidth,
         })

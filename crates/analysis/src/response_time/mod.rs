@@ -5,6 +5,7 @@ mod batch_work;
 mod continuous;
 mod execution_range;
 mod lattice;
+mod promise_judge;
 mod queue;
 mod schedule;
 mod search;
@@ -15,11 +16,15 @@ use tailbound_model::{Arrivals, ReservationServer, Scheduling, Task};
 use tailbound_time::{Duration, Rate};
 
 use crate::batches::BatchLaw;
-use crate::{AnalysisError, PeriodicLoad, Prediction, ServiceQuery, SharpPoints};
+use crate::{
+    AnalysisError, PeriodicLoad, Prediction, SearchWatch, ServiceQuery, SharpPoints, Unwatched,
+};
 pub(crate) use answers::EXACT_EVIDENCE;
 pub use answers::{ProbabilityBounds, ResponseTimes};
 pub(crate) use continuous::BudgetUse;
+pub(crate) use lattice::LatticeRung;
 use lattice::{JobStream, Law};
+pub(crate) use promise_judge::PromiseJudge;
 pub use queue::PoissonQueue;
 
 /// The distribution of the response times of a service's jobs, with a lower and an upper bound: proved, or an
@@ -41,6 +46,19 @@ pub fn predict_at(
     query: &ServiceQuery<'_>,
     points: &SharpPoints,
 ) -> Result<Prediction, AnalysisError> {
+    predict_watched(query, points, &Unwatched)
+}
+
+/// The same, whose progress `watch` hears. Where that stops it, the answer is a wider bracket, as
+/// [`Prediction::is_stopped`] tells; servers that follow the arrivals and periodic tasks are answered to the end.
+///
+/// # Errors
+/// As of [`predict`].
+pub fn predict_watched(
+    query: &ServiceQuery<'_>,
+    points: &SharpPoints,
+    watch: &dyn SearchWatch,
+) -> Result<Prediction, AnalysisError> {
     if let Some((task, key)) = query.service.delayed_task() {
         return Err(AnalysisError::delayed(task, key));
     }
@@ -48,7 +66,7 @@ pub fn predict_at(
     check_load(query, &laws)?;
     let poisson = |task: &Task| matches!(task.arrivals, Arrivals::Poisson { .. });
     if query.service.tasks.values().all(poisson) {
-        return predict_poisson(query, laws, points);
+        return predict_poisson(query, laws, (points, watch));
     }
     let periodic = |task: &Task| matches!(task.arrivals, Arrivals::Periodic { .. });
     if query.service.tasks.values().all(periodic) {
@@ -157,7 +175,7 @@ fn remedy(server: ReservationServer, utilisation: f64) -> String {
 fn predict_poisson(
     query: &ServiceQuery<'_>,
     laws: Vec<Law>,
-    points: &SharpPoints,
+    (points, watch): (&SharpPoints, &dyn SearchWatch),
 ) -> Result<Prediction, AnalysisError> {
     if query.service.scheduling != Scheduling::Fifo && query.service.tasks.len() > 1 {
         return Err(AnalysisError::NotAnalysed {
@@ -168,7 +186,10 @@ fn predict_poisson(
         return found;
     }
     let utilisation = utilisation(query, &laws);
-    let sharp = service_queue::sharp(query, &laws, points);
+    let sharp = match watch.is_stopped() {
+        true => None,
+        false => service_queue::sharp(query, &laws, points),
+    };
     let stream = |(task, law): (&Task, Law)| {
         let per_second = jobs_per_second(task).unwrap_or(0.0);
         JobStream {
@@ -178,7 +199,8 @@ fn predict_poisson(
         }
     };
     let streams: Vec<_> = query.service.tasks.values().zip(laws).map(stream).collect();
-    let found = lattice::response_times(&streams, query.server, query.dispatch_overhead)?;
+    let overhead = query.dispatch_overhead;
+    let found = lattice::response_times(&streams, query.server, overhead, watch)?;
     let method = match query.server.in_effect() {
         ReservationServer::Dedicated => "M/G/1 on a lattice (Pollaczek and Khinchine)",
         _ => {
@@ -187,6 +209,7 @@ fn predict_poisson(
         }
     };
     let assumptions = poisson_assumptions(query, found.rounding());
+    let is_stopped = found.is_stopped;
     let mut prediction = answer(
         query,
         utilisation,
@@ -196,6 +219,7 @@ fn predict_poisson(
         |one, of| one.into_distribution(of),
     );
     prediction.sharp_mean = Some(found.mean);
+    prediction.is_stopped = is_stopped;
     Ok(match sharp {
         Some(sharp) => sharp.sharpen(prediction),
         None => prediction,
@@ -302,6 +326,7 @@ fn answer<T>(
         method,
         assumptions,
         sharp_mean: None,
+        is_stopped: false,
         utilisation,
         bandwidth: bandwidth(query.server),
     }

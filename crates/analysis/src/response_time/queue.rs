@@ -10,9 +10,9 @@ use super::batch_work::{BatchWork, BudgetLattice};
 use super::continuous::{BudgetUse, Solved, StepQueue};
 use super::lattice::{self, JobStream, Law};
 use super::{bandwidth, remedy};
-use crate::AnalysisError;
 use crate::batches::BatchLaw;
 use crate::slotted::{ExecutionLaw, SlottedPrediction, SlottedQuery, constant_bandwidth, polling};
+use crate::{AnalysisError, Unwatched};
 
 /// Jobs that come as a Poisson process, one or several at a time, and are served first come, first
 /// served, by a reservation server of the highest priority on its CPU.
@@ -129,13 +129,8 @@ impl PoissonQueue {
 
     /// By the lattice method, which takes any law of execution times and answers with a bracket.
     pub(crate) fn on_a_lattice(&self) -> Result<ResponseTimes, AnalysisError> {
-        let law = Law::given("", &self.execution_law()?)?;
-        let stream = JobStream {
-            per_second: self.rate.as_per_second(),
-            law,
-            batches: BatchLaw::new(&self.batches),
-        };
-        let found = lattice::response_times(&[stream], self.server, Duration::ZERO)?;
+        let stream = [self.stream()?];
+        let found = lattice::response_times(&stream, self.server, Duration::ZERO, &Unwatched)?;
         let method = "M/G/1 on a reservation server: first passages on a lattice, started from the \
                       workload at replenishments (Li 2021, Theorem 5)";
         let mut assumptions = self.assumptions();
@@ -151,6 +146,15 @@ impl PoissonQueue {
             bandwidth: bandwidth(self.server),
             method: method.into(),
             assumptions,
+        })
+    }
+
+    /// The jobs as the lattice method takes them.
+    pub(super) fn stream(&self) -> Result<JobStream, AnalysisError> {
+        Ok(JobStream {
+            per_second: self.rate.as_per_second(),
+            law: Law::given("", &self.execution_law()?)?,
+            batches: BatchLaw::new(&self.batches),
         })
     }
 
@@ -174,7 +178,7 @@ impl PoissonQueue {
     }
 
     /// What all methods take for granted.
-    fn assumptions(&self) -> Vec<String> {
+    pub(crate) fn assumptions(&self) -> Vec<String> {
         vec![
             "arrivals are a Poisson process, independent of execution times".into(),
             "first come, first served, one job at a time".into(),

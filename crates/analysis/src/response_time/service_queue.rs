@@ -8,9 +8,9 @@ use tailbound_time::{Duration, Rate};
 
 use super::lattice::{Law, Side};
 use super::queue::{PRECISE, PoissonQueue};
-use super::{ServiceQuery, jobs_per_second, laws, predict_at};
+use super::{ServiceQuery, jobs_per_second, laws, predict_watched};
 use crate::slotted::{ExecutionLaw, SlottedPrediction};
-use crate::{AnalysisError, Prediction, ProvedBracket, SharpPoints};
+use crate::{AnalysisError, Prediction, ProvedBracket, SearchWatch, SharpPoints, Unwatched};
 
 /// The exact method is asked where each task has at most so many execution times; its effort grows with them.
 const MOST_VALUES: usize = 16;
@@ -79,6 +79,19 @@ impl PoissonQueue {
     /// # Errors
     /// As of [`PoissonQueue::solve`].
     pub fn predict(&self, name: &str, points: &SharpPoints) -> Result<Prediction, AnalysisError> {
+        self.predict_watched(name, points, &Unwatched)
+    }
+
+    /// The same, whose progress `watch` hears; batches are answered to the end.
+    ///
+    /// # Errors
+    /// As of [`PoissonQueue::solve`].
+    pub fn predict_watched(
+        &self,
+        name: &str,
+        points: &SharpPoints,
+        watch: &dyn SearchWatch,
+    ) -> Result<Prediction, AnalysisError> {
         self.check()?;
         if self.batches.iter().any(|(jobs, _)| *jobs != 1) {
             let subject = format!("response time of {name}");
@@ -101,7 +114,7 @@ impl PoissonQueue {
             server: self.server,
             dispatch_overhead: Duration::ZERO,
         };
-        predict_at(&query, points)
+        predict_watched(&query, points, watch)
     }
 
     /// The lattice's bracket of the response times; `None` where the lattice method has none.
@@ -291,6 +304,7 @@ fn prediction(query: &ServiceQuery<'_>, slotted: SlottedPrediction) -> Predictio
         method: slotted.method,
         assumptions,
         sharp_mean,
+        is_stopped: false,
         utilisation: slotted.utilisation,
         bandwidth: slotted.bandwidth,
     }

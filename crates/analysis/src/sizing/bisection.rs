@@ -1,26 +1,37 @@
-//! The least budget by halving, one solution of the queue per guess: for servers that follow the
-//! arrivals, and for execution times of many values.
+//! The least budget by halving, for servers that follow the arrivals, and for execution times of many values.
+//!
+//! On deferrable and periodic servers each guess is judged on a coarse lattice first. Its two ends are bounds: a
+//! pessimistic end that keeps the promises proves that the budget is enough, an optimistic end that misses one proves
+//! that it is too little, and only what neither decides is judged on a finer lattice.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use num_integer::gcd;
+use rayon::prelude::*;
 use tailbound_distribution::Evidence;
-use tailbound_model::ReservationServer;
+use tailbound_model::{ReservationServer, ServerKind};
 use tailbound_time::Duration;
 
-use super::{SizedBudget, SizingQuery};
-use crate::AnalysisError;
-use crate::response_time::{BudgetUse, PoissonQueue};
+use super::{PeriodBudget, SizedBudget, SizingQuery};
+use crate::response_time::{BudgetUse, LatticeRung, PoissonQueue, PromiseJudge};
+use crate::{AnalysisError, Outlook, SearchStage, SearchWatch};
 
 /// More different execution times than this are halved for.
 const MOST_VALUES: usize = 16;
 /// The same for the longest, in common divisors of all.
 const MOST_STRIDES: u64 = 128;
+/// Lattices hold no more different execution times than this exactly,
+const FEW_VALUES: usize = 4;
+/// and none on which a period is longer than so many common divisors.
+const FINEST_COMMON: u64 = 1_600;
 /// A period is looked at in about so many parts.
 const PARTS: u64 = 64;
 
 /// The kind of server that the exact lattice search is for; `None` where halving has to do.
 pub(super) fn exact_kind(query: &SizingQuery) -> Option<BudgetUse> {
     let kind = match query.kind {
-        super::ServerKind::Deferrable => BudgetUse::Deferrable,
-        super::ServerKind::Periodic => BudgetUse::Periodic,
+        ServerKind::Deferrable => BudgetUse::Deferrable,
+        ServerKind::Periodic => BudgetUse::Periodic,
         _ => return None,
     };
     let queue = &query.queue;
@@ -40,41 +51,300 @@ pub(super) fn assumption(query: &SizingQuery) -> String {
     )
 }
 
-/// The least of the budgets in equal steps at a period; `None` if none of them is shown to be
-/// enough.
-///
-/// # Errors
-/// As of [`PoissonQueue::solve`], where a load near the bandwidth counts as not enough.
-pub(super) fn least_budget(
-    query: &SizingQuery,
+/// Of so many neighbouring periods one is sized first.
+const APART: usize = 4;
+/// How coarse the lattices are on which budgets are tried, in turn: what a coarse one decides needs no finer one.
+const COARSENESS: [usize; 3] = [8, 3, 1];
+
+/// The budgets of all periods by halving.
+pub(super) struct Halving<'a> {
+    query: &'a SizingQuery,
+    judge: PromiseJudge<'a>,
+    /// Whether the judge answers for the server; other solvers know one precision.
+    on_lattices: bool,
+    watch: &'a dyn SearchWatch,
+}
+
+/// The halving at one period.
+struct PeriodHalving {
     period: Duration,
-) -> Result<Option<SizedBudget>, AnalysisError> {
-    let step_ns = step_ns(query.queue.stride().as_nanos().max(1), period.as_nanos());
-    let budget = |steps: u64| {
-        let budget_ns = steps.saturating_mul(step_ns);
-        Duration::from_nanos(budget_ns).min(period)
-    };
-    let load_ns = query.queue.utilisation() * period.as_nanos() as f64;
-    let mut too_little = (load_ns / step_ns as f64) as u64;
-    let mut enough = period.as_nanos().div_ceil(step_ns);
-    if too_little >= enough {
-        return Ok(None);
+    steps: BudgetSteps,
+    /// The most steps that are not shown to be enough.
+    too_little: u64,
+    /// The whole period in steps.
+    most: u64,
+    /// The least steps that are shown to be enough, with the evidence.
+    enough: Option<(u64, Evidence)>,
+    /// The steps to try next, and how far from there those after them.
+    guess: Option<(u64, u64)>,
+}
+
+impl<'a> Halving<'a> {
+    /// The halving for the budgets of a query.
+    ///
+    /// # Errors
+    /// [`AnalysisError::Invalid`] for execution times that are no distribution.
+    pub(super) fn new(
+        query: &'a SizingQuery,
+        watch: &'a dyn SearchWatch,
+    ) -> Result<Self, AnalysisError> {
+        let single = query.queue.batches.iter().all(|(jobs, _)| *jobs == 1);
+        let at_replenishments = matches!(query.kind, ServerKind::Deferrable | ServerKind::Periodic);
+        Ok(Self {
+            query,
+            judge: PromiseJudge::new(&query.queue, &query.promises)?,
+            on_lattices: single && at_replenishments,
+            watch,
+        })
     }
-    let Some(mut evidence) = keeps(query, budget(enough), period)? else {
-        return Ok(None);
-    };
-    while enough - too_little > 1 {
-        let middle = too_little + (enough - too_little) / 2;
-        match keeps(query, budget(middle), period)? {
-            Some(of_middle) => (enough, evidence) = (middle, of_middle),
-            None => too_little = middle,
+
+    /// Whether a coarse lattice shows that a CPU of its own keeps every promise.
+    ///
+    /// # Errors
+    /// As of [`PoissonQueue::solve`].
+    pub(super) fn is_kept_by_whole_cpu(&self) -> Result<bool, AnalysisError> {
+        let rung = LatticeRung {
+            coarseness: COARSENESS[0],
+            parts: None,
+        };
+        let outlook = self.judge.outlook(ReservationServer::Dedicated, rung)?;
+        Ok(outlook.outlook == Outlook::Kept)
+    }
+
+    /// The least of the budgets in equal steps at each period, if any of them is shown to be enough. Some periods go
+    /// first, and their neighbours begin at the same share of a CPU.
+    ///
+    /// # Errors
+    /// As of [`PoissonQueue::solve`], where a load near the bandwidth counts as not enough.
+    pub(super) fn least_budgets(
+        &self,
+        is_kept_by_whole_cpu: bool,
+    ) -> Result<Vec<PeriodBudget>, AnalysisError> {
+        let is_enough = self.on_lattices && is_kept_by_whole_cpu;
+        let periods = self.query.periods.iter();
+        let mut searches: Vec<PeriodHalving> = periods
+            .map(|period| PeriodHalving::of(self, *period, is_enough))
+            .collect();
+        let (all, settled) = (searches.len(), AtomicUsize::new(0));
+        let first = searches.par_iter_mut().step_by(APART);
+        first.try_for_each(|search| search.settle(self, (&settled, all)))?;
+        let shares: Vec<Option<f64>> = searches.iter().map(PeriodHalving::share).collect();
+        searches
+            .par_iter_mut()
+            .enumerate()
+            .try_for_each(|(index, search)| {
+                let near = (index + APART / 2) / APART * APART;
+                let share = shares.get(near).or(shares.get(index / APART * APART));
+                search.guess_share(share.copied().flatten());
+                search.settle(self, (&settled, all))
+            })?;
+        Ok(searches.iter().map(PeriodHalving::answer).collect())
+    }
+
+    /// What is shown of a budget, and by which evidence. What only the finest lattice leaves open is
+    /// [`Outlook::Missed`] here: it is not shown to be enough.
+    fn outlook(
+        &self,
+        (budget, period): (Duration, Duration),
+        rung: LatticeRung,
+    ) -> Result<(Outlook, Evidence), AnalysisError> {
+        let server = self.query.kind.with(budget, period);
+        if self.on_lattices {
+            let shown = self.judge.outlook(server, rung)?;
+            let outlook = match shown.outlook {
+                Outlook::Undecided if shown.is_finest => Outlook::Missed,
+                outlook => outlook,
+            };
+            return Ok((outlook, Evidence::Bound));
+        }
+        let queue = PoissonQueue {
+            server,
+            ..self.query.queue.clone()
+        };
+        match queue.solve() {
+            Ok(responses) => {
+                let mut promises = self.query.promises.iter();
+                let kept = promises
+                    .all(|promise| responses.cdf(promise.latency).lower >= promise.probability);
+                let outlook = if kept { Outlook::Kept } else { Outlook::Missed };
+                Ok((outlook, responses.evidence()))
+            }
+            // So near to saturation that no answer comes in time: not for sure.
+            Err(AnalysisError::Overloaded { .. } | AnalysisError::NotAnalysed { .. }) => {
+                Ok((Outlook::Missed, Evidence::Estimate))
+            }
+            Err(error) => Err(error),
         }
     }
-    Ok(Some(SizedBudget {
-        budget: budget(enough),
-        resolution: Duration::from_nanos(step_ns),
-        evidence,
-    }))
+}
+
+impl PeriodHalving {
+    /// The halving at a period between the load and all of it, which is enough if `whole_is_enough`.
+    fn of(halving: &Halving<'_>, period: Duration, whole_is_enough: bool) -> Self {
+        let query = halving.query;
+        let steps = BudgetSteps::of(query, period, halving.on_lattices);
+        let most = steps.most(period);
+        let load_ns = query.queue.utilisation() * period.as_nanos() as f64;
+        let too_little = load_ns / (period.as_nanos() as f64 / most as f64);
+        Self {
+            period,
+            steps,
+            too_little: (too_little as u64).min(most),
+            most,
+            enough: whole_is_enough.then_some((most, Evidence::Bound)),
+            guess: None,
+        }
+    }
+
+    /// The share of a CPU that is found to be the least, once it is.
+    fn share(&self) -> Option<f64> {
+        let (enough, _) = self.enough.filter(|_| self.is_settled())?;
+        Some(enough as f64 / self.most as f64)
+    }
+
+    /// Begins near a share of a CPU.
+    fn guess_share(&mut self, share: Option<f64>) {
+        self.guess = share.map(|share| ((share * self.most as f64).round() as u64, 1));
+    }
+
+    fn budget(&self, steps: u64) -> Duration {
+        self.steps.budget(steps, self.period)
+    }
+
+    /// Whether all is known: the least steps, or that none are enough.
+    fn is_settled(&self) -> bool {
+        match self.enough {
+            Some((enough, _)) => enough - self.too_little <= 1,
+            None => self.too_little >= self.most,
+        }
+    }
+
+    /// Narrows the budget down on ever finer lattices, and tells the watch when it is found.
+    fn settle(
+        &mut self,
+        halving: &Halving<'_>,
+        (settled, all): (&AtomicUsize, usize),
+    ) -> Result<(), AnalysisError> {
+        if self.is_settled() {
+            return Ok(());
+        }
+        let rungs: &[usize] = match (halving.on_lattices, self.guess) {
+            (true, None) => &COARSENESS,
+            // Near the least budget the coarsest lattices decide nothing.
+            (true, Some(_)) => &COARSENESS[1..],
+            (false, _) => &COARSENESS[COARSENESS.len() - 1..],
+        };
+        for &coarseness in rungs {
+            self.narrow(halving, coarseness)?;
+        }
+        if self.is_settled() {
+            let settled = settled.fetch_add(1, Ordering::Relaxed) + 1;
+            halving
+                .watch
+                .hear(SearchStage::PeriodsSettled { settled, all });
+        }
+        Ok(())
+    }
+
+    /// The steps to try: those of the guess, if they are open, or half of what is.
+    fn next(&mut self) -> u64 {
+        let most = self.enough.map_or(self.most + 1, |(enough, _)| enough);
+        let open = |steps: &(u64, u64)| self.too_little < steps.0 && steps.0 < most;
+        self.guess = self.guess.filter(open);
+        match (self.guess, self.enough) {
+            (Some((steps, _)), _) => steps,
+            (None, Some((enough, _))) => u64::midpoint(self.too_little, enough),
+            (None, None) => self.most,
+        }
+    }
+
+    /// Tries budgets until all is settled, the lattices decide no more, or the search is stopped. Next to a guess ever
+    /// longer steps lead to one that is enough and one that is not.
+    fn narrow(&mut self, halving: &Halving<'_>, coarseness: usize) -> Result<(), AnalysisError> {
+        while !self.is_settled() && !halving.watch.is_stopped() {
+            let steps = self.next();
+            let tried = (self.budget(steps), self.period);
+            let after = |far: u64| far.saturating_mul(2);
+            match halving.outlook(tried, self.steps.rung(coarseness))? {
+                (Outlook::Kept, evidence) => {
+                    self.enough = Some((steps, evidence));
+                    self.guess = self
+                        .guess
+                        .map(|(_, far)| (steps.saturating_sub(far), after(far)));
+                }
+                (Outlook::Missed, _) => {
+                    self.too_little = steps;
+                    self.guess = self.guess.map(|(_, far)| (steps + far, after(far)));
+                }
+                (Outlook::Undecided | Outlook::NotPredicted, _) => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&self) -> PeriodBudget {
+        let sized = self.enough.map(|(enough, evidence)| SizedBudget {
+            budget: self.budget(enough),
+            resolution: self
+                .budget(enough)
+                .saturating_sub(self.budget(self.too_little)),
+            evidence,
+        });
+        PeriodBudget {
+            sized,
+            is_settled: self.is_settled(),
+        }
+    }
+}
+
+/// The budgets that are tried at a period.
+#[derive(Clone, Copy, Debug)]
+enum BudgetSteps {
+    /// So many parts of the period, rounded up to nanoseconds.
+    Parts(u64),
+    /// Multiples of so many nanoseconds, such that budgets and execution times have large common divisors: a whole part
+    /// or a multiple of the stride of the execution times.
+    Nanoseconds(u64),
+}
+
+impl BudgetSteps {
+    /// The steps, each about a 64th of the period: parts of it where a lattice cannot hold the execution times exactly.
+    fn of(query: &SizingQuery, period: Duration, on_lattices: bool) -> Self {
+        let (stride_ns, period_ns) = (query.queue.stride().as_nanos().max(1), period.as_nanos());
+        let is_fine = query.queue.execution_times.len() > FEW_VALUES
+            || period_ns / gcd(stride_ns, period_ns).max(1) > FINEST_COMMON;
+        match on_lattices && is_fine {
+            true => Self::Parts(PARTS),
+            false => Self::Nanoseconds(step_ns(stride_ns, period_ns)),
+        }
+    }
+
+    /// The steps of a whole period.
+    fn most(self, period: Duration) -> u64 {
+        match self {
+            Self::Parts(parts) => parts,
+            Self::Nanoseconds(step_ns) => period.as_nanos().div_ceil(step_ns),
+        }
+    }
+
+    fn budget(self, steps: u64, period: Duration) -> Duration {
+        let budget = match self {
+            Self::Parts(parts) => period.scaled_up(steps, parts),
+            Self::Nanoseconds(step_ns) => Duration::from_nanos(steps.saturating_mul(step_ns)),
+        };
+        budget.min(period)
+    }
+
+    /// The lattice for such budgets.
+    fn rung(self, coarseness: usize) -> LatticeRung {
+        LatticeRung {
+            coarseness,
+            parts: match self {
+                Self::Parts(parts) => usize::try_from(parts).ok(),
+                Self::Nanoseconds(_) => None,
+            },
+        }
+    }
 }
 
 /// About a 64th of the period, such that budgets and execution times have large common divisors: a
@@ -89,42 +359,12 @@ fn step_ns(stride_ns: u64, period_ns: u64) -> u64 {
     part.map_or(aimed, |part| stride_ns / part)
 }
 
-/// The evidence by which the budget is shown to keep every promise; `None` if it is not.
-fn keeps(
-    query: &SizingQuery,
-    budget: Duration,
-    period: Duration,
-) -> Result<Option<Evidence>, AnalysisError> {
-    let queue = PoissonQueue {
-        server: query.kind.with(budget, period),
-        ..query.queue.clone()
-    };
-    let single = queue.batches.iter().all(|(jobs, _)| *jobs == 1);
-    let solved = match queue.server {
-        ReservationServer::Deferrable { .. } | ReservationServer::Periodic { .. } if single => {
-            queue.on_a_lattice()
-        }
-        _ => queue.solve(),
-    };
-    match solved {
-        Ok(responses) => {
-            let mut promises = query.promises.iter();
-            let kept =
-                promises.all(|promise| responses.cdf(promise.latency).lower >= promise.probability);
-            Ok(kept.then(|| responses.evidence()))
-        }
-        // So near to saturation that no answer comes in time: not for sure.
-        Err(AnalysisError::Overloaded { .. } | AnalysisError::NotAnalysed { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::{ServerKind, size};
+    use super::super::size;
     use super::*;
-    use crate::Promise;
+    use crate::{Promise, Unwatched};
     use tailbound_model::PercentagePoints;
     use tailbound_time::Rate;
 
@@ -160,10 +400,15 @@ mod tests {
             let found = size(&query).unwrap();
             let choice = &found.choices[found.best.unwrap()];
             let budget = choice.budget.unwrap();
-            let evidence = keeps(&query, budget, choice.period).unwrap();
-            assert_eq!(evidence, Some(found.evidence));
+            let halving = Halving::new(&query, &Unwatched).unwrap();
+            let rung = LatticeRung {
+                coarseness: 1,
+                parts: None,
+            };
+            let outlook = |budget| halving.outlook((budget, choice.period), rung).unwrap();
+            assert_eq!(outlook(budget), (Outlook::Kept, found.evidence));
             let less = budget - choice.resolution;
-            assert_eq!(keeps(&query, less, choice.period).unwrap(), None);
+            assert_eq!(outlook(less).0, Outlook::Missed);
         }
     }
 
@@ -185,8 +430,97 @@ mod tests {
         assert_eq!(exact_kind(&query), None);
         let found = size(&query).unwrap();
         let choice = &found.choices[found.best.unwrap()];
-        let evidence = keeps(&query, choice.budget.unwrap(), choice.period).unwrap();
-        assert_eq!(evidence, Some(Evidence::Bound));
+        let queue = PoissonQueue {
+            server: query.kind.with(choice.budget.unwrap(), choice.period),
+            ..query.queue.clone()
+        };
+        let share = queue.on_a_lattice().unwrap().cdf(query.promises[0].latency);
+        assert!(share.lower >= query.promises[0].probability, "{share:?}");
         assert_eq!(found.evidence, Evidence::Bound);
+    }
+
+    /// A search of whole predictions, each on the finest lattice, ends at the same budget: the one that is told is
+    /// not refuted by the prediction, a step less is not kept by it, and a step more is.
+    #[test]
+    fn coarse_lattices_and_guesses_lead_to_the_budgets_of_whole_predictions() {
+        let value = |index: u64| Duration::from_nanos(1_000_003 + index * 99_973);
+        let samples: Vec<_> = (0..40).map(|index| (value(index), 0.025)).collect();
+        let periods = [1_600, 1_760, 1_920, 2_080, 2_240, 2_400].map(Duration::from_micros);
+        for (kind, checked) in [(ServerKind::Deferrable, 2), (ServerKind::Periodic, 3)] {
+            let mut query = query(kind, samples.clone());
+            query.periods = periods.to_vec();
+            query.promises[0].latency = Duration::from_millis(12);
+            let sized = size(&query).unwrap();
+            let choice = &sized.choices[checked];
+            let (budget, step) = (choice.budget.unwrap(), choice.resolution);
+            let shares = |budget: Duration| {
+                let queue = PoissonQueue {
+                    server: kind.with(budget, choice.period),
+                    ..query.queue.clone()
+                };
+                queue.on_a_lattice().unwrap().cdf(query.promises[0].latency)
+            };
+            let finest = LatticeRung {
+                coarseness: 1,
+                parts: Some(PARTS as usize),
+            };
+            let halving = Halving::new(&query, &Unwatched).unwrap();
+            let outlook = |budget| {
+                let outlook = halving.outlook((budget, choice.period), finest);
+                outlook.unwrap().0
+            };
+            assert_eq!(outlook(budget), Outlook::Kept, "{kind} {choice:?}");
+            assert_eq!(outlook(budget - step), Outlook::Missed, "{kind} {choice:?}");
+            let promised = query.promises[0].probability;
+            assert!(shares(budget).upper >= promised, "{kind} {choice:?}");
+            assert!(shares(budget - step).lower < promised, "{kind} {choice:?}");
+            assert!(shares(budget + step).lower >= promised, "{kind} {choice:?}");
+        }
+    }
+
+    /// A watch that stops a search after it has been asked so often.
+    #[derive(Debug)]
+    struct StopAfter(AtomicUsize);
+
+    impl SearchWatch for StopAfter {
+        fn is_stopped(&self) -> bool {
+            let left = |left: usize| left.checked_sub(1);
+            let before = self
+                .0
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
+            before.is_err()
+        }
+
+        fn hear(&self, _: SearchStage) {}
+    }
+
+    #[test]
+    fn a_stopped_search_tells_budgets_that_are_enough_and_where_less_may_do() {
+        let value = |index: u64| Duration::from_nanos(2_000_003 + index * 9_973);
+        let samples: Vec<_> = (0..40).map(|index| (value(index), 0.025)).collect();
+        let constant = vec![(Duration::from_millis(2), 1.0)];
+        for times in [samples, constant] {
+            let mut query = query(ServerKind::Deferrable, times);
+            query.periods = [3, 4, 5].map(Duration::from_millis).to_vec();
+            let whole = size(&query).unwrap();
+            assert!(whole.open.is_empty());
+            for asked in [0, 2, 5] {
+                let watch = StopAfter(AtomicUsize::new(asked));
+                let stopped = super::super::size_watched(&query, &watch).unwrap();
+                assert!(!stopped.open.is_empty(), "{asked}");
+                for early in &stopped.choices {
+                    let late = whole
+                        .choices
+                        .iter()
+                        .find(|late| late.period == early.period);
+                    let late = late.unwrap();
+                    assert!(early.budget >= late.budget, "{asked}: {early:?} {late:?}");
+                    let is_open = stopped.is_open(early);
+                    assert!(is_open || early.budget == late.budget, "{early:?} {late:?}");
+                    let less = early.budget.unwrap() - early.resolution;
+                    assert!(less < late.budget.unwrap(), "{early:?} {late:?}");
+                }
+            }
+        }
     }
 }

@@ -13,11 +13,16 @@ impl Serialize for Sizing {
         let limits = self.choice().and_then(|choice| self.limits(choice));
         let of_cap = usize::from(!self.cap_assumptions.is_empty());
         let of_limit = 2 * usize::from(limits.is_some());
-        let mut fields = out.serialize_struct("Sizing", 7 + of_cap + of_limit)?;
+        let of_stop = usize::from(!self.open.is_empty());
+        let mut fields = out.serialize_struct("Sizing", 7 + of_cap + of_limit + of_stop)?;
         fields.serialize_field("feasible", &self.best.is_some())?;
         fields.serialize_field("margin_points", &self.margin.0)?;
         fields.serialize_field("best", &self.choice())?;
         fields.serialize_field("rows", &self.choices)?;
+        if of_stop > 0 {
+            let open_ns: Vec<u64> = self.open.iter().map(|period| period.as_nanos()).collect();
+            fields.serialize_field("open_periods_ns", &open_ns)?;
+        }
         fields.serialize_field("infeasible", &self.infeasible)?;
         fields.serialize_field("evidence", &self.evidence)?;
         fields.serialize_field("assumptions", &self.assumptions)?;

@@ -11,14 +11,17 @@ mod fraction;
 mod periodic;
 mod root;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use rayon::prelude::*;
 use tailbound_distribution::{Evidence, Interval};
 pub use tailbound_model::ServerKind;
 use tailbound_model::{PercentagePoints, ReservationServer};
 use tailbound_time::Duration;
 
-use crate::response_time::{PoissonQueue, ResponseTimes};
-use crate::{AnalysisError, CapAssumption, Promise};
+use crate::response_time::{BudgetUse, PoissonQueue, ResponseTimes};
+use crate::{AnalysisError, CapAssumption, Promise, SearchStage, SearchWatch, Unwatched};
+use bisection::Halving;
 pub use periodic::size_periodic;
 
 /// A question: which budgets keep all promises?
@@ -88,11 +91,14 @@ pub struct Infeasible {
 /// The answer to a [`SizingQuery`].
 #[derive(Clone, Debug)]
 pub struct Sizing {
-    /// One per period, in the order asked.
+    /// One per period, in the order asked; none for a period at which nothing less than all of it was shown to be enough
+    /// before the search was stopped.
     pub choices: Vec<Choice>,
     /// The choice with the least bandwidth, of several the one with the longest period, as an index
     /// of `choices`.
     pub best: Option<usize>,
+    /// The periods at which the search was stopped, in the order asked: a lesser budget may be enough.
+    pub open: Vec<Duration>,
     /// Promises that not even a CPU of its own keeps: the proof that there is no answer.
     pub infeasible: Vec<Infeasible>,
     /// What [`Choice::with_margin`] has on top of the least budget.
@@ -148,6 +154,7 @@ impl Sizing {
         Ok(Self {
             choices,
             best,
+            open: Vec::new(),
             infeasible: Vec::new(),
             margin,
             evidence: Evidence::Band,
@@ -161,10 +168,24 @@ impl Sizing {
         self.choices.get(self.best?)
     }
 
+    /// Whether a lesser budget than that of `choice` may be enough, since the search was stopped.
+    pub fn is_open(&self, choice: &Choice) -> bool {
+        self.open.contains(&choice.period)
+    }
+
     /// Whether `choice` is the choice.
     pub fn is_chosen(&self, choice: &Choice) -> bool {
         self.choice().is_some_and(|one| one.period == choice.period)
     }
+}
+
+/// The budget of a search at one period.
+#[derive(Clone, Copy, Debug)]
+struct PeriodBudget {
+    /// The least budget that is shown to be enough, if any is.
+    sized: Option<SizedBudget>,
+    /// Whether the search came to its end.
+    is_settled: bool,
 }
 
 /// The least budget that was found at a period.
@@ -206,51 +227,129 @@ fn rounded(seconds: f64) -> Duration {
 /// [`AnalysisError::Invalid`] for a query that makes no sense, [`AnalysisError::Overloaded`] if the
 /// work is too much for a CPU, and what [`PoissonQueue::solve`] refuses.
 pub fn size(query: &SizingQuery) -> Result<Sizing, AnalysisError> {
+    size_watched(query, &Unwatched)
+}
+
+/// The same, whose progress `watch` hears. Where that stops it, the answer is the best so far: [`Sizing::open`] names
+/// the periods at which a lesser budget may be enough, and of those without any budget yet there is no choice.
+///
+/// # Errors
+/// As of [`size`].
+pub fn size_watched(query: &SizingQuery, watch: &dyn SearchWatch) -> Result<Sizing, AnalysisError> {
     check(query)?;
-    let own_cpu = on(query, ReservationServer::Dedicated)?;
-    let infeasible = infeasible(query, &own_cpu)?;
-    // Where even that is not shown, the whole of a period is not, either.
-    let whole_suffices = query
-        .promises
-        .iter()
-        .all(|promise| own_cpu.cdf(promise.latency).lower >= promise.probability);
-    let exact = bisection::exact_kind(query);
-    let mut assumptions = own_cpu.assumptions.clone();
-    if exact.is_none() {
-        assumptions.push(bisection::assumption(query));
-    }
-    let one = |period: &Duration| -> Result<Option<SizedBudget>, AnalysisError> {
-        Ok(match exact {
-            _ if !infeasible.is_empty() => None,
-            Some(_) if !whole_suffices => None,
-            Some(kind) => root::least_budget(query, kind, *period, &own_cpu)?,
-            None => bisection::least_budget(query, *period)?,
-        })
+    let (answers, whole) = match bisection::exact_kind(query) {
+        Some(kind) => exactly(query, kind, watch)?,
+        None => halved(query, watch)?,
     };
-    let periods = query.periods.par_iter();
-    let budgets: Vec<Option<SizedBudget>> = periods.map(one).collect::<Result<_, _>>()?;
-    let by_period = query.periods.iter().zip(&budgets);
+    let by_period = query.periods.iter().zip(&answers);
+    // Of a period that the search did not come to, all that is known is that the whole of it is enough.
+    let is_shown = |(period, answer): &(&Duration, &PeriodBudget)| {
+        answer.is_settled || answer.sized.is_some_and(|sized| sized.budget < **period)
+    };
     let mut choices: Vec<Choice> = by_period
-        .map(|(period, budget)| choice(query.margin, *period, *budget))
+        .clone()
+        .filter(is_shown)
+        .map(|(period, answer)| choice(query.margin, *period, answer.sized))
         .collect();
+    let open = by_period.filter(|(_, answer)| !answer.is_settled);
     let best = best(&choices);
     mark_front(&mut choices);
     Ok(Sizing {
         margin: query.margin,
         best,
         choices,
-        infeasible,
-        evidence: evidence(&own_cpu, &budgets),
-        assumptions,
+        open: open.map(|(period, _)| *period).collect(),
+        evidence: evidence(whole.evidence, &answers),
+        infeasible: whole.infeasible,
+        assumptions: whole.assumptions,
         cap_assumptions: Vec::new(),
     })
 }
 
+/// What a whole CPU says before any budget is tried.
+struct WholeCpu {
+    infeasible: Vec<Infeasible>,
+    evidence: Evidence,
+    assumptions: Vec<String>,
+}
+
+impl WholeCpu {
+    fn of(query: &SizingQuery, own_cpu: &ResponseTimes) -> Result<Self, AnalysisError> {
+        Ok(Self {
+            infeasible: infeasible(query, own_cpu)?,
+            evidence: own_cpu.evidence(),
+            assumptions: own_cpu.assumptions.clone(),
+        })
+    }
+}
+
+/// A period at which no budget is enough.
+const NO_BUDGET: PeriodBudget = PeriodBudget {
+    sized: None,
+    is_settled: true,
+};
+
+/// The least budgets by the exact method.
+fn exactly(
+    query: &SizingQuery,
+    kind: BudgetUse,
+    watch: &dyn SearchWatch,
+) -> Result<(Vec<PeriodBudget>, WholeCpu), AnalysisError> {
+    let own_cpu = on(query, ReservationServer::Dedicated)?;
+    let whole = WholeCpu::of(query, &own_cpu)?;
+    // Where even that is not shown, the whole of a period is not, either.
+    let mut promises = query.promises.iter();
+    let whole_suffices =
+        promises.all(|promise| own_cpu.cdf(promise.latency).lower >= promise.probability);
+    if !whole_suffices || !whole.infeasible.is_empty() {
+        return Ok((vec![NO_BUDGET; query.periods.len()], whole));
+    }
+    let (settled, all) = (AtomicUsize::new(0), query.periods.len());
+    let one = |period: &Duration| -> Result<PeriodBudget, AnalysisError> {
+        let answer = root::least_budget(query, kind, *period, (&own_cpu, watch))?;
+        if answer.is_settled {
+            let settled = settled.fetch_add(1, Ordering::Relaxed) + 1;
+            watch.hear(SearchStage::PeriodsSettled { settled, all });
+        }
+        Ok(answer)
+    };
+    let periods = query.periods.par_iter();
+    let answers = periods.map(one).collect::<Result<_, _>>()?;
+    Ok((answers, whole))
+}
+
+/// The least budgets by halving.
+fn halved(
+    query: &SizingQuery,
+    watch: &dyn SearchWatch,
+) -> Result<(Vec<PeriodBudget>, WholeCpu), AnalysisError> {
+    let halving = Halving::new(query, watch)?;
+    let is_kept = halving.is_kept_by_whole_cpu()?;
+    let mut whole = match is_kept {
+        true => WholeCpu {
+            infeasible: Vec::new(),
+            evidence: Evidence::Bound,
+            assumptions: {
+                let mut assumptions = query.queue.assumptions();
+                assumptions.push("times are rounded outward to lattices".into());
+                assumptions
+            },
+        },
+        false => WholeCpu::of(query, &on(query, ReservationServer::Dedicated)?)?,
+    };
+    whole.assumptions.push(bisection::assumption(query));
+    if !whole.infeasible.is_empty() {
+        return Ok((vec![NO_BUDGET; query.periods.len()], whole));
+    }
+    Ok((halving.least_budgets(is_kept)?, whole))
+}
+
 /// The weakest evidence of what a sizing rests on: the budgets, or without any the CPU of its own that is not enough.
-fn evidence(own_cpu: &ResponseTimes, budgets: &[Option<SizedBudget>]) -> Evidence {
-    let mut evidences = budgets.iter().flatten().map(|budget| budget.evidence);
+fn evidence(own_cpu: Evidence, answers: &[PeriodBudget]) -> Evidence {
+    let budgets = answers.iter().filter_map(|answer| answer.sized);
+    let mut evidences = budgets.map(|budget| budget.evidence);
     match evidences.next() {
-        None => own_cpu.evidence(),
+        None => own_cpu,
         Some(first) if evidences.all(|next| next == first) => first,
         Some(_) => Evidence::Estimate,
     }

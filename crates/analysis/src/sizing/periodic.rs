@@ -48,6 +48,7 @@ pub fn size_periodic(
         margin,
         best: best(&choices),
         choices,
+        open: Vec::new(),
         infeasible: Vec::new(),
         evidence: Evidence::Bound,
         assumptions: vec![

@@ -9,9 +9,9 @@ use num_rational::Ratio;
 use tailbound_time::Duration;
 
 use super::fraction::simplest_between;
-use super::{SizedBudget, SizingQuery};
-use crate::AnalysisError;
+use super::{NO_BUDGET, PeriodBudget, SizedBudget, SizingQuery};
 use crate::response_time::{BudgetUse, EXACT_EVIDENCE, ResponseTimes};
+use crate::{AnalysisError, Outlook, SearchWatch};
 
 /// The least budget is found to this part of itself,
 const WITHIN: f64 = 1e-4;
@@ -41,20 +41,10 @@ struct Tried {
     excess: f64,
 }
 
-/// What a trial says about a budget.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Verdict {
-    /// All promises are kept, for sure.
-    Enough,
-    /// A promise is missed, for sure.
-    TooLittle,
-    /// Neither is shown.
-    Undecided,
-}
-
 /// The search at one period.
 struct BudgetSearch<'a> {
     query: &'a SizingQuery,
+    watch: &'a dyn SearchWatch,
     kind: BudgetUse,
     period: Duration,
     stride_ns: f64,
@@ -71,16 +61,17 @@ pub(super) fn least_budget(
     query: &SizingQuery,
     kind: BudgetUse,
     period: Duration,
-    own_cpu: &ResponseTimes,
-) -> Result<Option<SizedBudget>, AnalysisError> {
+    (own_cpu, watch): (&ResponseTimes, &dyn SearchWatch),
+) -> Result<PeriodBudget, AnalysisError> {
     let stride_ns = query.queue.stride().as_nanos() as f64;
     let whole = period.as_nanos() as f64 / stride_ns;
     let load = query.queue.utilisation() * whole;
     if load >= whole {
-        return Ok(None);
+        return Ok(NO_BUDGET);
     }
     let mut search = BudgetSearch {
         query,
+        watch,
         kind,
         period,
         stride_ns,
@@ -94,19 +85,26 @@ pub(super) fn least_budget(
         },
         too_little: load,
     };
-    search.enclose()?;
-    Ok(Some(search.found()))
+    let is_settled = search.enclose()?;
+    Ok(PeriodBudget {
+        sized: Some(search.found()),
+        is_settled,
+    })
 }
 
 impl BudgetSearch<'_> {
-    /// Narrows the two ends down to the width that is asked for, or to what the method can tell apart.
-    fn enclose(&mut self) -> Result<(), AnalysisError> {
+    /// Narrows the two ends down to the width that is asked for, or to what the method can tell apart, unless that is
+    /// stopped.
+    fn enclose(&mut self) -> Result<bool, AnalysisError> {
         let (mut low_weight, mut high_weight) = (1.0, 1.0);
         for step in 1..=MOST_STEPS {
             let width = self.high.budget_strides - self.low.budget_strides;
             let wanted = (ENCLOSED * self.high.budget_strides).max(1.0 / self.stride_ns);
             if width <= wanted {
                 break;
+            }
+            if self.watch.is_stopped() {
+                return Ok(false);
             }
             let late = self.low.excess * low_weight;
             let share = late / (late - self.high.excess * high_weight);
@@ -126,8 +124,8 @@ impl BudgetSearch<'_> {
         }
         // The excess jumps where a budget holds one more whole job, so the least budget often is a simple one.
         match self.between(self.low.budget_strides, self.high.budget_strides) {
-            Some(simplest) => self.narrow(simplest).map(|_| ()),
-            None => Ok(()),
+            Some(simplest) => self.narrow(simplest).map(|_| true),
+            None => Ok(true),
         }
     }
 
@@ -139,12 +137,12 @@ impl BudgetSearch<'_> {
             budget_strides: budget,
             excess,
         };
-        if verdict == Verdict::Enough {
+        if verdict == Outlook::Kept {
             self.high = tried;
             return Ok(true);
         }
         self.low = tried;
-        if verdict == Verdict::TooLittle {
+        if verdict == Outlook::Missed {
             self.too_little = budget;
         }
         Ok(false)
@@ -170,15 +168,15 @@ impl BudgetSearch<'_> {
     }
 
     /// The excess of a budget and what it says, as precisely as it takes to say anything.
-    fn decided(&self, budget: Ratio<u64>) -> Result<(f64, Verdict), AnalysisError> {
+    fn decided(&self, budget: Ratio<u64>) -> Result<(f64, Outlook), AnalysisError> {
         let left = self.query.promised_nothing();
         let mut part = TOLERANCE * (self.low.excess - self.high.excess).clamp(0.0, 1.0);
         loop {
             let tolerance = part.max(LEAST_TOLERANCE) * left;
             let Some((excess, verdict)) = self.tried(budget, tolerance)? else {
-                return Ok((all_late(self.query), Verdict::Undecided));
+                return Ok((all_late(self.query), Outlook::Undecided));
             };
-            if verdict != Verdict::Undecided || part <= LEAST_TOLERANCE {
+            if verdict != Outlook::Undecided || part <= LEAST_TOLERANCE {
                 return Ok((excess, verdict));
             }
             part *= FINER;
@@ -190,13 +188,13 @@ impl BudgetSearch<'_> {
         &self,
         budget: Ratio<u64>,
         tolerance: f64,
-    ) -> Result<Option<(f64, Verdict)>, AnalysisError> {
+    ) -> Result<Option<(f64, Outlook)>, AnalysisError> {
         let steps = (*budget.numer(), *budget.denom());
         let queue = &self.query.queue;
         match queue.solve_with_steps(self.kind, steps, self.period, tolerance) {
             Ok(found) => Ok(Some(excess(self.query, &found))),
             Err(AnalysisError::Overloaded { .. }) => {
-                Ok(Some((all_late(self.query), Verdict::TooLittle)))
+                Ok(Some((all_late(self.query), Outlook::Missed)))
             }
             Err(AnalysisError::NotAnalysed { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -231,16 +229,16 @@ fn all_late(query: &SizingQuery) -> f64 {
 
 /// By how much the responses that may be late exceed what the promises leave, as the logarithm of the worst ratio,
 /// and whether the promises are kept or missed for sure.
-fn excess(query: &SizingQuery, found: &ResponseTimes) -> (f64, Verdict) {
-    let (mut most, mut verdict) = (f64::NEG_INFINITY, Verdict::Enough);
+fn excess(query: &SizingQuery, found: &ResponseTimes) -> (f64, Outlook) {
+    let (mut most, mut verdict) = (f64::NEG_INFINITY, Outlook::Kept);
     for promise in &query.promises {
         let share = found.cdf(promise.latency);
         let late = (1.0 - share.lower).max(f64::MIN_POSITIVE);
         most = most.max((late / (1.0 - promise.probability)).ln());
         if share.upper < promise.probability {
-            verdict = Verdict::TooLittle;
-        } else if share.lower < promise.probability && verdict == Verdict::Enough {
-            verdict = Verdict::Undecided;
+            verdict = Outlook::Missed;
+        } else if share.lower < promise.probability && verdict == Outlook::Kept {
+            verdict = Outlook::Undecided;
         }
     }
     (most, verdict)

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tailbound_analysis::notation::ExecutionNotation;
 use tailbound_analysis::response_time::PoissonQueue;
-use tailbound_analysis::{CpuLimit, Promise, Quota};
+use tailbound_analysis::{CpuLimit, Promise, Quota, SearchWatch};
 use tailbound_assessment::observed_load::ObservedLoad;
 use tailbound_assessment::prediction::{
     PredictionAnswer, QueueSupply, described_queue, predict_described_queue, predict_queue,
@@ -25,7 +25,7 @@ use crate::output::{Output, read_file};
 pub fn answer(
     arguments: &PredictArguments,
     limit: Option<CpuLimit>,
-    output: &Output,
+    (output, watch): (&Output, &dyn SearchWatch),
 ) -> Result<PredictionAnswer, Failure> {
     let supply = match limit {
         Some(_) => QueueSupply::Capped,
@@ -38,12 +38,12 @@ pub fn answer(
             (rate, times, from),
             (server, supply),
             &slos(arguments),
-            &arguments.query(),
+            &arguments.query(watch),
         );
         return answer.map_err(Failure::from_error);
     }
     let queue = queue(load, server(&arguments.queue, limit)?, output)?;
-    let answer = predict_queue((&queue, supply), &slos(arguments), &arguments.query());
+    let answer = predict_queue((&queue, supply), &slos(arguments), &arguments.query(watch));
     answer.map_err(Failure::from_error)
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tailbound_analysis::{CpuLimit, Outlook};
+use tailbound_analysis::{CpuLimit, Outlook, SearchWatch, Unwatched};
 use tailbound_assessment::band::Forecast;
 use tailbound_assessment::prediction::predict;
 use tailbound_experiment::{CalibrationRecord, HostPrediction, predict_on_host};
@@ -13,9 +13,10 @@ use super::predict_answer::{export_html, print, promise};
 use crate::arguments::{AnswerSubject, PredictArguments, PredictWhat};
 use crate::failure::Failure;
 use crate::output::{Output, read_file};
+use crate::search_progress::SearchProgress;
 
 /// Predicts every chosen service in every chosen variant, or one queue without a file; status 2 if the first of
-/// these variants is predicted to miss a promise.
+/// these variants is predicted to miss a promise, 3 if it was stopped.
 pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Failure> {
     if let Some(PredictWhat::Recovery(recovery)) = &arguments.what {
         return super::predict_recovery::carry_out(recovery, output);
@@ -27,15 +28,25 @@ pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Fa
         return super::predict_frequency::carry_out(model, counters, arguments, output);
     }
     arguments.on_host.check()?;
+    // Runs of a calibrated host have no best answer so far.
+    let progress = match arguments.on_host.calibration {
+        None => Some(SearchProgress::begin(output)?),
+        Some(_) => None,
+    };
+    let watch = progress
+        .as_ref()
+        .map(|progress| progress as &dyn SearchWatch);
+    let watched = (output, watch.unwrap_or(&Unwatched));
     let (title, prediction) = match subject {
-        AnswerSubject::Description(file) => of_file(file, arguments, output)?,
+        AnswerSubject::Description(file) => of_file(file, arguments, watched)?,
         AnswerSubject::Manifest(file) => {
             let limit = limit_in(file, arguments)?;
             output.note(format!("the container's CPU limit is {limit}"));
-            of_queue(arguments, Some(limit), output)?
+            of_queue(arguments, Some(limit), watched)?
         }
-        AnswerSubject::Queue => of_queue(arguments, arguments.queue.limit, output)?,
+        AnswerSubject::Queue => of_queue(arguments, arguments.queue.limit, watched)?,
     };
+    drop(progress);
     prediction
         .remarks
         .iter()
@@ -46,6 +57,11 @@ pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Fa
         &prediction.answers,
     )?;
     print(&prediction, arguments, output)?;
+    if prediction.answers.iter().any(|answer| answer.is_stopped) {
+        let what =
+            "stopped: the bounds lie farther apart than the whole computation would have left them";
+        return Err(Failure::Stopped(what.into()));
+    }
     judge(&prediction)
 }
 
@@ -53,9 +69,9 @@ pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Fa
 fn of_queue(
     arguments: &PredictArguments,
     limit: Option<CpuLimit>,
-    output: &Output,
+    watched: (&Output, &dyn SearchWatch),
 ) -> Result<(String, HostPrediction), Failure> {
-    let answers = vec![super::calculate::answer(arguments, limit, output)?];
+    let answers = vec![super::calculate::answer(arguments, limit, watched)?];
     Ok(("A queue".into(), answers.into()))
 }
 
@@ -71,11 +87,11 @@ fn limit_in(manifest: &Path, arguments: &PredictArguments) -> Result<CpuLimit, F
 fn of_file(
     file: &Path,
     arguments: &PredictArguments,
-    output: &Output,
+    (output, watch): (&Output, &dyn SearchWatch),
 ) -> Result<(String, HostPrediction), Failure> {
     let loaded = super::load(file, output)?;
     let inputs = super::inputs(&loaded)?;
-    let query = arguments.query();
+    let query = arguments.query(watch);
     let prediction = match &arguments.on_host.calibration {
         None => {
             let answers = predict(&loaded.description, &inputs, &query);

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tailbound_analysis::Unwatched;
 use tailbound_assessment::set_points::{
     Basis, Platform, SetPointPrediction, SetPointPredictions, SetPointVerdict,
 };
@@ -36,14 +37,14 @@ pub fn carry_out(
             platform.predict_service(
                 &loaded.description,
                 &inputs,
-                &arguments.query(),
+                &arguments.query(&Unwatched),
                 &set_points,
             )
         }
         None => {
             let queue = super::calculate::queue_of_arguments(arguments, output)?;
             let slos = super::calculate::slos(arguments);
-            platform.predict_queue(&queue, &slos, &arguments.query(), &set_points)
+            platform.predict_queue(&queue, &slos, &arguments.query(&Unwatched), &set_points)
         }
     };
     let predictions = predictions.map_err(Failure::from_assessment)?;

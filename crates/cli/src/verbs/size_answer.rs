@@ -32,6 +32,18 @@ impl SizingColumns {
     }
 }
 
+/// The mark of a budget whose search was stopped.
+const OPEN: &str = "less may do";
+
+/// Why the budgets are not the least, where the searches of `sizings` were stopped.
+pub fn stopped<'a>(sizings: impl Iterator<Item = &'a Sizing>) -> Option<Failure> {
+    let open: usize = sizings.map(|sizing| sizing.open.len()).sum();
+    let what = format!(
+        "stopped: {open} periods are open; each budget that is told is enough, and a lesser one may be"
+    );
+    (open > 0).then_some(Failure::Stopped(what))
+}
+
 /// The headings of [`cells`].
 pub fn header(columns: SizingColumns) -> Vec<&'static str> {
     let kept = (columns == SizingColumns::BudgetsByRuns).then_some("kept in");
@@ -58,6 +70,11 @@ pub fn cells(sizing: &Sizing, choice: &Choice, columns: SizingColumns) -> Vec<St
         (true, false) => "front",
         (false, false) => "",
     };
+    let mark = match (sizing.is_open(choice), mark) {
+        (false, mark) => mark.to_owned(),
+        (true, "") => OPEN.to_owned(),
+        (true, mark) => format!("{mark}, {OPEN}"),
+    };
     let bandwidth = choice.bandwidth();
     let limits = sizing.limits(choice);
     let (share, with_margin) = match columns {
@@ -80,7 +97,7 @@ pub fn cells(sizing: &Sizing, choice: &Choice, columns: SizingColumns) -> Vec<St
         let kept = choice.kept.map(|kept| format!("{:.1} %", kept * 100.0));
         cells.push(kept.unwrap_or_else(|| "-".into()));
     }
-    cells.extend([sizing.evidence.to_string(), mark.into()]);
+    cells.extend([sizing.evidence.to_string(), mark]);
     cells
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
+use tailbound_analysis::{SearchWatch, Unwatched};
 use tailbound_assessment::AssessmentError;
 use tailbound_assessment::analysis::refuse_what_is_only_simulated;
 use tailbound_assessment::sizing::{
@@ -15,11 +16,12 @@ use tailbound_model::{BackendKind, InputFiles, LoadedDescription, PercentagePoin
 use tailbound_report::SizingGrid;
 
 use super::predict_answer::tell_of_caps;
-use super::size_answer::{SizingColumns, cells, export_html, header, shown};
+use super::size_answer::{SizingColumns, cells, export_html, header, shown, stopped};
 use super::size_queue::{limit_periods, limit_stanza, server_kind};
 use crate::arguments::{Format, LimitStanza, SizeArguments};
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::search_progress::SearchProgress;
 
 /// All answers.
 #[derive(Serialize)]
@@ -52,7 +54,16 @@ pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Res
         true => Some(limit_periods(arguments.period)?),
         false => arguments.period,
     };
+    // Runs of a calibrated host have no best answer so far.
+    let progress = match runs {
+        None => Some(SearchProgress::begin(output)?),
+        Some(_) => None,
+    };
+    let watch = progress
+        .as_ref()
+        .map(|progress| progress as &dyn SearchWatch);
     let options = SizingOptions {
+        watch: watch.unwrap_or(&Unwatched),
         service: arguments.load.service.as_deref(),
         backend: arguments.limit.then_some(BackendKind::CPU_LIMIT),
         periods: periods.map(|range| (range.low, range.high)),
@@ -65,7 +76,9 @@ pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Res
             forecasts,
         }),
     };
-    let sizings = size_services(description, &inputs, &options).map_err(|error| match error {
+    let sized = size_services(description, &inputs, &options);
+    drop(progress);
+    let sizings = sized.map_err(|error| match error {
         AssessmentError::Empty { .. } => Failure::with_help(
             error.to_string(),
             "describe one with its tasks and SLOs, or size a queue without a file: tailbound size \
@@ -77,6 +90,10 @@ pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Res
         sizings.iter().map(grid).collect()
     })?;
     render(&sizings, arguments, output)?;
+    let budgets = sizings.iter().filter_map(|one| one.budgets.as_ref());
+    if let Some(stopped) = stopped(budgets.map(|budgets| &budgets.sizing)) {
+        return Err(stopped);
+    }
     verdict(&sizings, arguments.probability)
 }
 

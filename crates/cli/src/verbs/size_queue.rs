@@ -1,7 +1,7 @@
 //! `tailbound size` without a file: the reservation of one queue, from the command line.
 
 use tailbound_analysis::notation::PeriodRange;
-use tailbound_analysis::sizing::{ServerKind, Sizing, SizingQuery, size, spread_periods};
+use tailbound_analysis::sizing::{ServerKind, Sizing, SizingQuery, size_watched, spread_periods};
 use tailbound_analysis::{AnalysisError, USUAL_QUOTA_PERIOD};
 use tailbound_model::{BackendKind, PercentagePoints, ReservationServer};
 use tailbound_report::SizingGrid;
@@ -9,10 +9,11 @@ use tailbound_reservation::Rule;
 
 use super::calculate::queue;
 use super::predict_answer::tell_of_caps;
-use super::size_answer::{SizingColumns, cells, export_html, header, shown};
+use super::size_answer::{SizingColumns, cells, export_html, header, shown, stopped};
 use crate::arguments::{Format, LimitStanza, SizeArguments};
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::search_progress::SearchProgress;
 
 /// Sizes the reservation of the queue in `arguments`, or the CPU limit of a container with that load.
 pub fn carry_out(
@@ -44,7 +45,10 @@ pub fn carry_out(
         periods: spread_periods(range.low, range.high, arguments.points),
         margin: PercentagePoints(arguments.margin_points),
     };
-    let sizing = match size(&query) {
+    let progress = SearchProgress::begin(output)?;
+    let sized = size_watched(&query, &progress);
+    drop(progress);
+    let sizing = match sized {
         Err(error @ AnalysisError::Overloaded { .. }) => {
             return Err(Failure::Verdict(error.to_string()));
         }
@@ -55,6 +59,9 @@ pub fn carry_out(
         false => sizing,
     };
     render(&query, &sizing, arguments, output)?;
+    if let Some(stopped) = stopped(std::iter::once(&sizing)) {
+        return Err(stopped);
+    }
     if sizing.best.is_none() {
         return Err(Failure::Verdict(
             "no budget at any of these periods keeps every promise".into(),

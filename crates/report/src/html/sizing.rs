@@ -223,6 +223,7 @@ mod tests {
         let sizing = Sizing {
             choices: vec![choice(10, Some(6), true), choice(20, None, false)],
             best: Some(0),
+            open: Vec::new(),
             infeasible: Vec::new(),
             margin: PercentagePoints(5.0),
             evidence: Evidence::Estimate,

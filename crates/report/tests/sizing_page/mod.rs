@@ -35,6 +35,7 @@ fn sample(name: &str) -> SizingPage {
     let sizing = Sizing {
         choices: POINTS.map(choice).into(),
         best: POINTS.iter().position(|(.., chosen)| *chosen),
+        open: Vec::new(),
         infeasible: Vec::new(),
         margin: PercentagePoints(5.0),
         evidence: Evidence::Estimate,

@@ -2,12 +2,14 @@
 
 use super::compound::LatticeWork;
 use super::fourier::{Complex, Transform};
+use super::leap::LeapHistory;
 use super::rounding::Side;
+use crate::SearchWatch;
 
-/// What the tail of the workload beyond the last kept state weighs, at most.
-const TAIL: f64 = 1e-8;
-/// The change per sweep at which the iteration stops, relative to its speed.
-const SETTLED: f64 = 1e-7;
+/// The changes still to come at which the iteration stops, where response times are to be as sharp as can be.
+pub(super) const PRECISION: f64 = 1e-7;
+/// The part of the precision that the tail of the workload beyond the last kept state weighs, at most.
+const TAIL: f64 = 0.1;
 /// The most states that are kept; of a workload that reaches further, the rest lies beyond.
 const MOST_STATES: f64 = 16_000.0;
 /// What all sweeps together may cost, in elementary operations; what there is after so many is
@@ -41,13 +43,19 @@ pub(super) struct Passages {
 
 impl Passages {
     pub(super) fn of(queue: &LatticeQueue) -> Self {
+        Self::reaching(queue, 0)
+    }
+
+    /// The same, which holds amounts up to `most` for any number of steps, as far as they come.
+    pub(super) fn reaching(queue: &LatticeQueue, most: usize) -> Self {
         let reach = queue.work.reach(queue.budget_steps);
+        let most = most.min(queue.work.reach(queue.period_steps));
         let length = |t| {
-            if t <= queue.budget_steps {
-                reach.max(queue.budget_steps) + 1
-            } else {
-                queue.budget_steps + 1
-            }
+            let needed = match t <= queue.budget_steps {
+                true => reach.max(queue.budget_steps),
+                false => queue.budget_steps,
+            };
+            needed.max(most) + 1
         };
         let work = queue.work.rows(queue.period_steps, &[1.0], length);
         let at = |t: usize, i: usize| work[t].get(i).copied().unwrap_or(0.0);
@@ -103,17 +111,19 @@ impl Passages {
 }
 
 /// The first probabilities of a law, the last one first.
-struct Backwards(Vec<f64>);
+pub(super) struct Backwards(Vec<f64>);
 
 impl Backwards {
-    fn of(law: &[f64], count: usize) -> Self {
+    pub(super) fn of(law: &[f64], count: usize) -> Self {
         let zeros = std::iter::repeat_n(0.0, count.saturating_sub(law.len()));
         Self(zeros.chain(law.iter().take(count).rev().copied()).collect())
     }
 
     /// The probability that this variable and one of law `other` sum up to `k`.
-    fn convolved(&self, other: &[f64], k: usize) -> f64 {
-        dot(&self.0[self.0.len() - 1 - k..], &other[..=k])
+    pub(super) fn convolved(&self, other: &[f64], k: usize) -> f64 {
+        let count = other.len().min(k + 1);
+        let from = self.0.len() - 1 - k;
+        dot(&self.0[from..from + count], &other[..count])
     }
 }
 
@@ -133,12 +143,18 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// The law of the workload at the start of a period, rounded up to the lattice: a bound towards
-/// `side`; what is missing from a sum of 1 lies beyond.
-pub(super) fn workload(queue: &LatticeQueue, passages: &Passages, side: Side) -> Vec<f64> {
+/// `side`; what is missing from a sum of 1 lies beyond. It is near the truth on the lattice by about `precision`. Where `watch` stops the iteration, what there is then is a bound
+/// as well.
+pub(super) fn workload(
+    queue: &LatticeQueue,
+    passages: &Passages,
+    side: Side,
+    (precision, watch): (f64, &dyn SearchWatch),
+) -> Vec<f64> {
     let decay = queue
         .work
         .decay(queue.budget_steps as f64 / queue.period_steps as f64);
-    let states = ((1.0 / TAIL).ln() / decay).ceil().min(MOST_STATES) as usize + 1;
+    let states = (-(TAIL * precision).ln() / decay).ceil().min(MOST_STATES) as usize + 1;
     let floor: Vec<f64> = match side {
         Side::Pessimistic => (0..=states)
             .map(|z| -(-decay * z as f64).exp_m1())
@@ -150,9 +166,11 @@ pub(super) fn workload(queue: &LatticeQueue, passages: &Passages, side: Side) ->
         Side::Optimistic => vec![1.0; states + 1],
     };
     let sweep = PeriodSweep::new(queue, passages, states);
+    let mut spectrum = Vec::new();
     let mut before = f64::INFINITY;
+    let mut history = LeapHistory::new(side);
     for _ in 0..MOST_OPERATIONS / sweep.operations() {
-        let mut next = sweep.apply(&cumulative);
+        let mut next = sweep.apply(&cumulative, &mut spectrum);
         // Both are lower bounds, so the higher one is.
         next.iter_mut()
             .zip(&floor)
@@ -164,12 +182,17 @@ pub(super) fn workload(queue: &LatticeQueue, passages: &Passages, side: Side) ->
             .iter()
             .zip(&cumulative)
             .fold(0.0, |c: f64, (a, b)| c.max((a - b).abs()));
+        let leapt = history.step(&cumulative, &mut next);
         cumulative = next;
+        if leapt && !watch.is_stopped() {
+            before = f64::INFINITY;
+            continue;
+        }
         // What the sweeps to come would still change, if they go on at this rate.
         let ratio = (change / before).min(0.999_9);
-        let settled = before.is_finite() && change * ratio / (1.0 - ratio) < SETTLED;
+        let settled = before.is_finite() && change * ratio / (1.0 - ratio) < precision;
         before = change;
-        if settled {
+        if settled || watch.is_stopped() {
             break;
         }
     }
@@ -223,16 +246,16 @@ impl<'a> PeriodSweep<'a> {
     }
 
     /// Q'(b) = Pr(z + X(P) <= b + B) - sum over j of empty_j Pr(X(B-j) = b + B - j): what the
-    /// budget leaves, plus what of it an empty queue let pass.
-    fn apply(&self, cumulative: &[f64]) -> Vec<f64> {
+    /// budget leaves, plus what of it an empty queue let pass. `spectrum` is memory to work in.
+    fn apply(&self, cumulative: &[f64], spectrum: &mut Vec<Complex>) -> Vec<f64> {
         let start = probabilities(cumulative);
-        let mut spectrum = self.transform.forward(&start);
+        self.transform.forward_into(&start, spectrum);
         let product = |(a, b): (&mut Complex, &Complex)| *a = *a * *b;
         spectrum
             .iter_mut()
             .zip(&self.period_spectrum)
             .for_each(product);
-        self.transform.inverse(&mut spectrum);
+        self.transform.inverse(spectrum);
         let budget = self.queue.budget_steps;
         let idle_until = self.queue.period_steps - budget;
         let empty = self.passages.empty(&start, idle_until, budget);

@@ -83,14 +83,15 @@ impl LatticeWork {
         let step = self.step_spectrum(&transform);
         let mut spectrum = transform.forward(extra);
         let mut rows = Vec::with_capacity(last + 1);
+        let mut both = Vec::with_capacity(spectrum.len());
         while rows.len() <= last {
             // Two rows at a time: the later one in the imaginary part.
-            let next: Vec<_> = spectrum.iter().zip(&step).map(|(a, b)| *a * *b).collect();
-            let mut both: Vec<_> = spectrum
-                .iter()
-                .zip(&next)
-                .map(|(a, b)| *a + b.turned())
-                .collect();
+            both.clear();
+            both.extend(spectrum.iter_mut().zip(&step).map(|(a, b)| {
+                let (earlier, later) = (*a, *a * *b);
+                *a = later * *b;
+                earlier + later.turned()
+            }));
             transform.inverse(&mut both);
             let row = |part: fn(&Complex) -> f64, t: usize| {
                 both.iter().take(length(t)).map(part).collect::<Vec<_>>()
@@ -98,7 +99,6 @@ impl LatticeWork {
             let t = rows.len();
             rows.push(row(|value| value.re, t));
             rows.push(row(|value| value.im, t + 1));
-            spectrum = next.iter().zip(&step).map(|(a, b)| *a * *b).collect();
         }
         rows.truncate(last + 1);
         rows

@@ -93,12 +93,22 @@ impl Transform {
     /// The transform of a real sequence, in an order of its own (the one that
     /// [`inverse`](Self::inverse) takes): products need no particular one.
     pub(super) fn forward(&self, values: &[f64]) -> Vec<Complex> {
-        let mut data = vec![Complex::default(); self.size];
-        for (slot, value) in data.iter_mut().zip(values) {
-            slot.re = *value;
-        }
-        self.decimate_in_frequency(&mut data);
+        let mut data = Vec::new();
+        self.forward_into(values, &mut data);
         data
+    }
+
+    /// The same in place of what `data` holds: new memory for each transform would cost more than the transform.
+    pub(super) fn forward_into(&self, values: &[f64], data: &mut Vec<Complex>) {
+        data.clear();
+        data.extend(
+            values
+                .iter()
+                .take(self.size)
+                .map(|value| Complex::new(*value, 0.0)),
+        );
+        data.resize(self.size, Complex::default());
+        self.decimate_in_frequency(data);
     }
 
     fn decimate_in_frequency(&self, data: &mut [Complex]) {

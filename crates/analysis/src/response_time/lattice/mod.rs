@@ -9,23 +9,28 @@
 mod boundary;
 mod compound;
 mod fourier;
+mod leap;
 mod response;
 mod rounding;
+mod share;
+mod share_bounds;
 
 use num_integer::gcd;
 use tailbound_distribution::{Distribution, Interval, Provenance, StepCdf};
 use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
 
-use crate::AnalysisError;
 use crate::batches::{BatchLaw, BatchSizes};
 use crate::lundberg;
 use crate::response_tail::ResponseTail;
 use crate::response_time::BudgetUse;
+use crate::{AnalysisError, SearchWatch, Unwatched};
 use boundary::{LatticeQueue, Passages};
 use compound::LatticeWork;
 use response::LatticeResponses;
 pub(super) use rounding::{Lattice, Law, Side};
+pub(crate) use share_bounds::LatticeRung;
+pub(super) use share_bounds::{LatticeOutlook, judge};
 
 /// What the results are rounded outward by, for what floating point and neglected tails do.
 const GUARD: f64 = 1e-9;
@@ -41,6 +46,8 @@ const MOST_POINTS: usize = 640;
 const MOST_POINTS_SHORT_JOBS: usize = 1_600;
 /// The most points of the longest job.
 const MOST_POINTS_OF_A_JOB: f64 = 16_000.0;
+/// How much coarser the lattice is whose answer stands in for one that was stopped.
+const COARSE_AT_STOP: usize = 8;
 /// The most pairs of a place in the period and a response time.
 const MOST_PAIRS: usize = 40_000_000;
 
@@ -85,6 +92,8 @@ pub(super) struct LatticeAnswer {
     /// Whether the load, with execution times rounded up, stays below what the reservation gives. If not, the
     /// pessimistic ends are those of the tail.
     pub pessimistic_is_stable: bool,
+    /// Whether the computation was stopped, so that the lattice is a coarse one.
+    pub is_stopped: bool,
 }
 
 impl LatticeAnswer {
@@ -130,7 +139,8 @@ impl Enclosure {
     }
 }
 
-/// The response times of the jobs of all `streams` together, and of each.
+/// The response times of the jobs of all `streams` together, and of each; on a coarse lattice where `watch` stops the
+/// computation, which takes a hundredth of the time.
 ///
 /// # Errors
 /// [`AnalysisError::NotAnalysed`] for servers and sizes outside the method.
@@ -138,57 +148,19 @@ pub(super) fn response_times(
     streams: &[JobStream],
     server: ReservationServer,
     overhead: Duration,
+    watch: &dyn SearchWatch,
 ) -> Result<LatticeAnswer, AnalysisError> {
-    let load: f64 = streams.iter().map(JobStream::load).sum();
-    let rate: f64 = streams.iter().map(|s| s.per_second).sum();
-    let (budget, period, kind) = match server.in_effect() {
-        ReservationServer::Deferrable { budget, period } => {
-            (budget, period, Some(BudgetUse::Deferrable))
-        }
-        ReservationServer::Periodic { budget, period } => {
-            (budget, period, Some(BudgetUse::Periodic))
-        }
-        ReservationServer::Dedicated => {
-            // Any period does; eight mean execution times keep the lattice in proportion.
-            let period = Duration::from_secs_f64_nearest(8.0 * load / rate);
-            let period = period.max(Duration::from_nanos(1));
-            (period, period, None)
-        }
-        ReservationServer::Simulated { .. } => {
-            return Err(AnalysisError::only_simulated());
-        }
-        ReservationServer::Polling { .. } | ReservationServer::ConstantBandwidth { .. } => {
-            return Err(AnalysisError::NotAnalysed {
-                reason: "this server follows the arrivals, for which several at a time have \
-                         no analysis of ours"
-                    .into(),
-            });
-        }
-    };
-    let plan = LatticePlan {
-        streams,
-        budget,
-        period,
-        kind,
-        rate,
-        overhead,
-    };
-    let lattice = plan.lattice();
-    // The two sides have nothing in common but the lattice: one thread each.
-    let (optimistic, pessimistic) = std::thread::scope(|scope| {
-        let other = scope.spawn(|| plan.side(lattice, Side::Pessimistic));
-        (plan.side(lattice, Side::Optimistic), other.join())
-    });
-    let (optimistic, _) = optimistic?;
-    let (pessimistic, pessimistic_is_stable) =
-        pessimistic.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-    let (overall, per_stream) = Enclosure::pairs(optimistic, pessimistic)?;
+    let plan = LatticePlan::of(streams, server, overhead)?;
+    if let Some(answer) = plan.answer(plan.lattice(1), watch)? {
+        return Ok(answer);
+    }
+    let coarse = plan.answer(plan.lattice(COARSE_AT_STOP), &Unwatched)?;
+    let answer = coarse.ok_or_else(|| AnalysisError::Invalid {
+        what: "a computation was stopped that nobody can stop; please report this".into(),
+    })?;
     Ok(LatticeAnswer {
-        mean: plan.mean(&overall),
-        overall,
-        per_stream,
-        step: lattice.time(1, Side::Pessimistic),
-        pessimistic_is_stable,
+        is_stopped: true,
+        ..answer
     })
 }
 
@@ -209,22 +181,86 @@ struct LatticePlan<'a> {
     overhead: Duration,
 }
 
-impl LatticePlan<'_> {
+impl<'a> LatticePlan<'a> {
+    /// The load of `streams` on a server.
+    ///
+    /// # Errors
+    /// [`AnalysisError::NotAnalysed`] for servers outside the method.
+    fn of(
+        streams: &'a [JobStream],
+        server: ReservationServer,
+        overhead: Duration,
+    ) -> Result<Self, AnalysisError> {
+        let load: f64 = streams.iter().map(JobStream::load).sum();
+        let rate: f64 = streams.iter().map(|s| s.per_second).sum();
+        let (budget, period, kind) = match server.in_effect() {
+            ReservationServer::Deferrable { budget, period } => {
+                (budget, period, Some(BudgetUse::Deferrable))
+            }
+            ReservationServer::Periodic { budget, period } => {
+                (budget, period, Some(BudgetUse::Periodic))
+            }
+            ReservationServer::Dedicated => {
+                // Any period does; eight mean execution times keep the lattice in proportion.
+                let period = Duration::from_secs_f64_nearest(8.0 * load / rate);
+                let period = period.max(Duration::from_nanos(1));
+                (period, period, None)
+            }
+            ReservationServer::Simulated { .. } => {
+                return Err(AnalysisError::only_simulated());
+            }
+            ReservationServer::Polling { .. } | ReservationServer::ConstantBandwidth { .. } => {
+                return Err(AnalysisError::NotAnalysed {
+                    reason: "this server follows the arrivals, for which several at a time have \
+                             no analysis of ours"
+                        .into(),
+                });
+            }
+        };
+        Ok(Self {
+            streams,
+            budget,
+            period,
+            kind,
+            rate,
+            overhead,
+        })
+    }
+
+    /// The answer on a lattice; `None` where `watch` stops the computation.
+    fn answer(
+        &self,
+        lattice: Lattice,
+        watch: &dyn SearchWatch,
+    ) -> Result<Option<LatticeAnswer>, AnalysisError> {
+        // The two sides have nothing in common but the lattice: one thread each.
+        let (optimistic, pessimistic) = std::thread::scope(|scope| {
+            let other = scope.spawn(|| self.side(lattice, Side::Pessimistic, watch));
+            (self.side(lattice, Side::Optimistic, watch), other.join())
+        });
+        let pessimistic = pessimistic.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let (Some((optimistic, _)), Some((pessimistic, pessimistic_is_stable))) =
+            (optimistic?, pessimistic)
+        else {
+            return Ok(None);
+        };
+        let (overall, per_stream) = Enclosure::pairs(optimistic, pessimistic)?;
+        Ok(Some(LatticeAnswer {
+            mean: self.mean(&overall),
+            overall,
+            per_stream,
+            step: lattice.time(1, Side::Pessimistic),
+            pessimistic_is_stable,
+            is_stopped: false,
+        }))
+    }
+
     /// The finest lattice within the computing time that divides budget and execution times
-    /// exactly, if there is one; else one that divides the budget; else the finest.
-    fn lattice(&self) -> Lattice {
+    /// exactly, if there is one; else one that divides the budget; else the finest. One that is
+    /// `coarseness` times as coarse has about so many times fewer steps.
+    fn lattice(&self, coarseness: usize) -> Lattice {
         let period_ns = self.period.as_nanos().max(1);
-        let streams = || self.streams.iter();
-        let load: f64 = streams().map(JobStream::load).sum();
-        let mean_ns = load / streams().map(JobStream::jobs_per_second).sum::<f64>() * 1e9;
-        let jobs_per_period = period_ns as f64 / mean_ns.max(1.0);
-        let limit =
-            ((COARSE * jobs_per_period) as usize).clamp(MOST_POINTS, MOST_POINTS_SHORT_JOBS);
-        // A law with a long tail has to do with fewer.
-        let longest_ns = streams().map(|s| s.law.longest_ns()).max().unwrap_or(1);
-        let of_longest = MOST_POINTS_OF_A_JOB * period_ns as f64 / longest_ns.max(1) as f64;
-        let wanted = (FINE * jobs_per_period).min(of_longest);
-        let most = (wanted.ceil() as usize).clamp(4, limit);
+        let most = self.most_points(coarseness);
         let with_budget = gcd(period_ns, self.budget.as_nanos());
         let mut values = self.streams.iter().map(|s| s.law.few_values());
         let common = values.try_fold(with_budget, |divisor, values| {
@@ -241,6 +277,30 @@ impl LatticePlan<'_> {
             period_ns,
             points: fitting.unwrap_or(most),
         }
+    }
+
+    /// A lattice that holds all budgets of so many parts of a period, which are whole or next to it in nanoseconds.
+    fn lattice_of_parts(&self, coarseness: usize, parts: usize) -> Lattice {
+        Lattice {
+            period_ns: self.period.as_nanos().max(1),
+            points: self.most_points(coarseness).div_ceil(parts) * parts,
+        }
+    }
+
+    /// The most points of a period that the computing time allows, or such a part of them.
+    fn most_points(&self, coarseness: usize) -> usize {
+        let period_ns = self.period.as_nanos().max(1);
+        let streams = || self.streams.iter();
+        let load: f64 = streams().map(JobStream::load).sum();
+        let mean_ns = load / streams().map(JobStream::jobs_per_second).sum::<f64>() * 1e9;
+        let jobs_per_period = period_ns as f64 / mean_ns.max(1.0);
+        let limit =
+            ((COARSE * jobs_per_period) as usize).clamp(MOST_POINTS, MOST_POINTS_SHORT_JOBS);
+        // A law with a long tail has to do with fewer.
+        let longest_ns = streams().map(|s| s.law.longest_ns()).max().unwrap_or(1);
+        let of_longest = MOST_POINTS_OF_A_JOB * period_ns as f64 / longest_ns.max(1) as f64;
+        let wanted = (FINE * jobs_per_period).min(of_longest);
+        ((wanted / coarseness as f64).ceil() as usize).clamp(4, limit / coarseness)
     }
 
     /// The load's laws on the lattice, towards one side.
@@ -317,39 +377,58 @@ impl LatticePlan<'_> {
     }
 
     /// The distribution functions of all jobs and of each stream's, towards one side; and whether the load on the
-    /// lattice is below what the reservation gives.
-    fn side(&self, lattice: Lattice, side: Side) -> Result<(Vec<StepCdf>, bool), AnalysisError> {
+    /// lattice is below what the reservation gives. `None` where `watch` stops the computation.
+    fn side(
+        &self,
+        lattice: Lattice,
+        side: Side,
+        watch: &dyn SearchWatch,
+    ) -> Result<Option<(Vec<StepCdf>, bool)>, AnalysisError> {
         let LatticeLaws { arriving, jobs } = self.laws(lattice, side)?;
-        let queue = LatticeQueue {
-            work: LatticeWork {
-                jobs_per_step: self.rate * lattice.step_seconds(),
-                sizes: arriving,
-            },
-            budget_steps: lattice.steps(self.budget.as_nanos(), side == Side::Optimistic),
-            period_steps: lattice.points,
-        };
+        let queue = self.queue(lattice, side, arriving);
         let of_streams = self.streams.iter().map(|stream| stream.law.shortest_ns());
         let of_all = of_streams.clone().min().unwrap_or(0);
         let shortest = std::iter::once(of_all).chain(of_streams);
         let shortest: Vec<Duration> = shortest.map(Duration::from_nanos).collect();
         let stable = queue.is_stable();
-        let found = match stable {
-            true => self.values(&queue, &jobs, side),
-            false if side == Side::Pessimistic => vec![Vec::new(); shortest.len()],
+        let values = match stable {
+            true => self.values(&queue, &jobs, side, watch),
+            false if side == Side::Pessimistic => Some(vec![Vec::new(); shortest.len()]),
             false => {
                 return Err(AnalysisError::Invalid {
                     what: "the load is not below the bandwidth".into(),
                 });
             }
         };
-        let functions = found.iter().zip(shortest).zip(self.tails());
+        let Some(values) = values else {
+            return Ok(None);
+        };
+        let functions = values.iter().zip(shortest).zip(self.tails());
         let functions = functions
             .map(|((values, shortest), tail)| self.steps(lattice, side, values, (shortest, tail)));
-        Ok((functions.collect::<Result<_, _>>()?, stable))
+        Ok(Some((functions.collect::<Result<_, _>>()?, stable)))
     }
 
-    /// The values of the functions on the lattice.
-    fn values(&self, queue: &LatticeQueue, jobs: &[Vec<f64>], side: Side) -> Vec<Vec<f64>> {
+    /// The queue on the lattice, towards one side.
+    fn queue(&self, lattice: Lattice, side: Side, arriving: Vec<f64>) -> LatticeQueue {
+        LatticeQueue {
+            work: LatticeWork {
+                jobs_per_step: self.rate * lattice.step_seconds(),
+                sizes: arriving,
+            },
+            budget_steps: lattice.steps(self.budget.as_nanos(), side == Side::Optimistic),
+            period_steps: lattice.points,
+        }
+    }
+
+    /// The values of the functions on the lattice; `None` where `watch` stops the computation.
+    fn values(
+        &self,
+        queue: &LatticeQueue,
+        jobs: &[Vec<f64>],
+        side: Side,
+        watch: &dyn SearchWatch,
+    ) -> Option<Vec<Vec<f64>>> {
         let length = self.length(queue, &jobs[0]);
         let mut found = match self.kind {
             None => {
@@ -358,7 +437,8 @@ impl LatticePlan<'_> {
             }
             Some(kind) => {
                 let passages = Passages::of(queue);
-                let start = boundary::workload(queue, &passages, side);
+                let start =
+                    boundary::workload(queue, &passages, side, (boundary::PRECISION, watch));
                 let responses = LatticeResponses {
                     queue,
                     passages: &passages,
@@ -366,13 +446,14 @@ impl LatticePlan<'_> {
                     kind,
                     side,
                 };
-                jobs.iter().map(|job| responses.of(job, length)).collect()
+                let of = |job: &Vec<f64>| responses.of(job, length, watch);
+                jobs.iter().map(of).collect::<Option<_>>()?
             }
         };
         if jobs.len() == 1 {
             found.push(found[0].clone());
         }
-        found
+        Some(found)
     }
 
     /// The law of all streams together, of which each counts for its weight.

@@ -4,7 +4,9 @@ use super::boundary::{LatticeQueue, Passages};
 use super::compound::LatticeWork;
 use super::fourier::{Complex, Transform};
 use super::rounding::Side;
+use super::share::given;
 use crate::response_time::BudgetUse;
+use crate::{SearchStage, SearchWatch};
 
 /// The distribution function of the response time on the lattice: entry k bounds it towards
 /// `side` for every time from k steps to below k + 1.
@@ -18,19 +20,24 @@ pub(super) struct LatticeResponses<'a> {
 }
 
 impl LatticeResponses<'_> {
-    /// Of the jobs with sizes of law `job`, over `length` steps of response time.
+    /// Of the jobs with sizes of law `job`, over `length` steps of response time; `None` where `watch` stops that.
     ///
     /// C(n, T) is the probability that a job which arrives n steps into a period is done T steps
     /// after the start of the period. It falls with n and rises with T, so that for arrivals
     /// between i and i+1 and response times between k and k+1
     /// C(i+1, i+k) <= C(n, n+r) <= C(i, i+k+2).
-    pub(super) fn of(&self, job: &[f64], length: usize) -> Vec<f64> {
+    pub(super) fn of(
+        &self,
+        job: &[f64],
+        length: usize,
+        watch: &dyn SearchWatch,
+    ) -> Option<Vec<f64>> {
         let mut sums = Sums {
             side: self.side,
             period_steps: self.queue.period_steps,
             values: vec![0.0; length],
         };
-        let early = self.later_periods(job, &mut sums);
+        let early = self.later_periods(job, &mut sums, watch)?;
         if self.kind == BudgetUse::Deferrable {
             self.same_period(job, &early, &mut sums);
         }
@@ -40,14 +47,19 @@ impl LatticeResponses<'_> {
             highest = highest.max((sum * share).clamp(0.0, 1.0));
             highest
         };
-        sums.values.iter().map(cumulative).collect()
+        Some(sums.values.iter().map(cumulative).collect())
     }
 
     /// Adds the jobs done in a later period than they came in (of a periodic server: all jobs).
     /// There the deferrable server is a periodic one with its budget at the end of the period
     /// (thesis, Theorem 5, for the part of the period before n). Returns, by n, the probability
     /// that workload, arrivals and job together take at most 0, 1, ... budget steps.
-    fn later_periods(&self, job: &[f64], sums: &mut Sums) -> Vec<Vec<f64>> {
+    fn later_periods(
+        &self,
+        job: &[f64],
+        sums: &mut Sums,
+        watch: &dyn SearchWatch,
+    ) -> Option<Vec<Vec<f64>>> {
         let LatticeQueue {
             work,
             budget_steps: budget,
@@ -64,49 +76,50 @@ impl LatticeResponses<'_> {
         let mut arrived = product(&transform.forward(self.start), &job);
         let mut wasted = vec![Complex::default(); transform.size()];
         let mut position = job;
-        let mut early = Vec::with_capacity(period + 1);
-        for n in 0..=period {
-            let mut both: Vec<_> = arrived
-                .iter()
-                .zip(&wasted)
-                .map(|(a, w)| *a + w.turned())
-                .collect();
-            transform.inverse(&mut both);
-            let (total, done) = cumulate(&both, size);
-            early.push(total[..=budget.min(size - 1)].to_vec());
-            let later = match self.kind {
-                BudgetUse::Deferrable => period,
-                BudgetUse::Periodic => n,
-            };
-            let given = |at: usize| {
-                let (whole, rest) = (at / period * budget, at % period);
-                whole
-                    + match self.kind {
-                        BudgetUse::Deferrable => rest.min(budget),
-                        BudgetUse::Periodic => rest.saturating_sub(idle_until),
-                    }
-            };
-            sums.add_from(n, later, |at| match done.get(given(at)) {
-                Some(value) => *value,
-                None if self.side == Side::Optimistic => 1.0,
-                None => done[size - 1],
-            });
+        let mut places = LaterPlaces::new(self, sums, size);
+        let (mut both, mut total, mut done) = (Vec::new(), Vec::new(), Vec::new());
+        let mut n = 0;
+        while n <= period {
+            if watch.is_stopped() {
+                return None;
+            }
+            if self.side == Side::Pessimistic {
+                let (summed, all) = (n, period);
+                watch.hear(SearchStage::PlacesSummed { summed, all });
+            }
+            both.clear();
+            if n < idle_until {
+                // Nothing is wasted yet, so that the imaginary part has room for the next place.
+                both.extend(arrived.iter_mut().zip(&step).map(|(a, x)| {
+                    let earlier = *a;
+                    *a = earlier * *x;
+                    earlier + a.turned()
+                }));
+                transform.inverse(&mut both);
+                cumulate(&both[..places.columns], |value| value.re, &mut total);
+                cumulate(&both[..places.columns], |value| value.im, &mut done);
+                places.add(n, &total, &total);
+                n += 1;
+                places.add(n, &done, &done);
+            } else {
+                both.extend(arrived.iter().zip(&wasted).map(|(a, w)| *a + w.turned()));
+                transform.inverse(&mut both);
+                cumulate(&both[..places.columns], |value| value.re, &mut total);
+                done.clear();
+                done.extend(total.iter().zip(&both).map(|(sum, value)| sum - value.im));
+                places.add(n, &total, &done);
+            }
             if n >= idle_until && n < period {
                 let probability = empty[n - idle_until];
                 for ((w, p), x) in wasted.iter_mut().zip(&mut position).zip(&step) {
                     *w = (*w + p.scaled(probability)) * *x;
                 }
-                position
-                    .iter_mut()
-                    .zip(&shift)
-                    .for_each(|(p, s)| *p = *p * *s);
+                multiply(&mut position, &shift);
             }
-            arrived
-                .iter_mut()
-                .zip(&step)
-                .for_each(|(a, x)| *a = *a * *x);
+            multiply(&mut arrived, &step);
+            n += 1;
         }
-        early
+        Some(places.early)
     }
 
     /// Adds the jobs done in the period that they came in: with T the time that a job has to be
@@ -166,26 +179,78 @@ fn transposed(rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
     (0..width).map(column).collect()
 }
 
-fn product(a: &[Complex], b: &[Complex]) -> Vec<Complex> {
+pub(super) fn product(a: &[Complex], b: &[Complex]) -> Vec<Complex> {
     a.iter().zip(b).map(|(x, y)| *x * *y).collect()
 }
 
-/// The running sums of the real part, and the same less the imaginary part.
-fn cumulate(both: &[Complex], size: usize) -> (Vec<f64>, Vec<f64>) {
+/// Multiplies values by factors, one by one.
+fn multiply(values: &mut [Complex], factors: &[Complex]) {
+    let pairs = values.iter_mut().zip(factors);
+    pairs.for_each(|(value, factor)| *value = *value * *factor);
+}
+
+/// The running sums of a part of the values.
+fn cumulate(both: &[Complex], part: fn(&Complex) -> f64, sums: &mut Vec<f64>) {
+    sums.clear();
     let mut sum = 0.0;
-    let total: Vec<f64> = both[..size]
-        .iter()
-        .map(|value| {
-            sum += value.re;
-            sum
-        })
-        .collect();
-    let done = total
-        .iter()
-        .zip(both)
-        .map(|(t, value)| t - value.im)
-        .collect();
-    (total, done)
+    sums.extend(both.iter().map(|value| {
+        sum += part(value);
+        sum
+    }));
+}
+
+/// The places in a period, one after the other, and what of the jobs that come there is done in later periods.
+struct LaterPlaces<'a> {
+    queue: &'a LatticeQueue,
+    kind: BudgetUse,
+    side: Side,
+    sums: &'a mut Sums,
+    /// The CPU time given by each step after a replenishment.
+    given: Vec<usize>,
+    /// The work beyond which nothing is computed.
+    size: usize,
+    /// The work that is looked at.
+    columns: usize,
+    /// By place, the probability that workload, arrivals and job together take at most 0, 1, ... budget steps.
+    early: Vec<Vec<f64>>,
+}
+
+impl<'a> LaterPlaces<'a> {
+    fn new(responses: &LatticeResponses<'a>, sums: &'a mut Sums, size: usize) -> Self {
+        let (queue, kind) = (responses.queue, responses.kind);
+        let last = sums.values.len() + queue.period_steps + 2;
+        let given: Vec<usize> = (0..=last).map(|at| given(queue, kind, at)).collect();
+        let most = given.last().map_or(0, |most| *most);
+        Self {
+            queue,
+            kind,
+            side: responses.side,
+            sums,
+            given,
+            size,
+            columns: (most.max(queue.budget_steps) + 1).min(size),
+            early: Vec::with_capacity(queue.period_steps + 1),
+        }
+    }
+
+    /// Adds the jobs that come at step `n`, which find up to so much work with the probabilities `total`, and are done
+    /// by the time that so much is given with the probabilities `done`.
+    fn add(&mut self, n: usize, total: &[f64], done: &[f64]) {
+        let budget = self.queue.budget_steps;
+        self.early
+            .push(total[..=budget.min(self.size - 1)].to_vec());
+        let later = match self.kind {
+            BudgetUse::Deferrable => self.queue.period_steps,
+            BudgetUse::Periodic => n,
+        };
+        let beyond = match self.side {
+            Side::Optimistic => 1.0,
+            Side::Pessimistic => done[self.columns - 1],
+        };
+        let given = &self.given;
+        self.sums
+            .add_from(n, later, |at| *done.get(given[at]).unwrap_or(&beyond));
+    }
 }
 
 /// The sums over the arrival's place in the period.

@@ -1,0 +1,45 @@
+//! `SearchWatch` hears how far a long analysis is, and ends it early with the best answer so far.
+
+use std::fmt::Debug;
+
+/// The side of a caller who waits for an analysis.
+///
+/// Analyses ask it from several threads, many times a second.
+pub trait SearchWatch: Debug + Sync {
+    /// Whether the best answer so far is wanted now, in place of the whole one.
+    fn is_stopped(&self) -> bool;
+
+    /// Hears what is settled by now, each time that this changes.
+    fn hear(&self, stage: SearchStage);
+}
+
+/// How far an analysis is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchStage {
+    /// So many of all periods of a sizing have their least budget.
+    PeriodsSettled {
+        /// The settled ones.
+        settled: usize,
+        /// The periods that were asked for.
+        all: usize,
+    },
+    /// Response times are known for jobs that come at so many of all places in a period.
+    PlacesSummed {
+        /// The places that are done with.
+        summed: usize,
+        /// All places of the lattice.
+        all: usize,
+    },
+}
+
+/// A caller who waits to the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unwatched;
+
+impl SearchWatch for Unwatched {
+    fn is_stopped(&self) -> bool {
+        false
+    }
+
+    fn hear(&self, _: SearchStage) {}
+}
