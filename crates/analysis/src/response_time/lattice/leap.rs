@@ -4,7 +4,9 @@
 //! the floor, whichever is higher": monotone, convex, and with Q = T Q. Let L = Q_k + c D_k, where Q_k+1 = T Q_k and
 //! D_k = Q_k - Q_k-1 >= 0. Since Q_k lies on the chord from Q_k-1 to L, convexity gives
 //!
-//!     T L >= (1 + c) Q_k+1 - c Q_k,   so   T L - L >= (1 + c) D_k+1 - c D_k,
+//! ```text
+//! T L >= (1 + c) Q_k+1 - c Q_k,   so   T L - L >= (1 + c) D_k+1 - c D_k,
+//! ```
 //!
 //! which is nowhere negative if c / (1 + c) is the least ratio of D_k+1 to D_k over all workloads. Then L is a lower
 //! bound as well: with W the higher of L and Q at each workload, W <= T W, because T is monotone; W is at most one and
