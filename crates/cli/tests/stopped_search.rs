@@ -5,6 +5,8 @@ use std::time::Duration;
 
 /// The exit status of a stopped analysis.
 const STOPPED: i32 = 3;
+/// How often a command is started at most.
+const ATTEMPTS: usize = 4;
 /// A law with a long tail, whose analysis is still under way when the signal comes.
 const LOAD: [&str; 4] = [
     "--execution-time",
@@ -21,8 +23,15 @@ fn catches(pid: u32, signal: u32) -> bool {
     caught & (1 << (signal - 1)) != 0
 }
 
-/// The end of a command that gets a signal as soon as it catches it.
-fn stopped(arguments: &[&str], (name, signal): (&str, u32)) -> Output {
+/// The end of a command that gets a signal as soon as it catches it. One that was done before that, since the host
+/// held up the test, tells nothing: another is started.
+fn stopped(arguments: &[&str], signal: (&str, u32)) -> Output {
+    let mut ends = (0..ATTEMPTS).map(|_| ended_by(arguments, signal));
+    let end = ends.find(|output| !output.status.success());
+    end.expect("no command was at work when its signal came")
+}
+
+fn ended_by(arguments: &[&str], (name, signal): (&str, u32)) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tailbound"));
     command
         .args(arguments)
@@ -33,10 +42,10 @@ fn stopped(arguments: &[&str], (name, signal): (&str, u32)) -> Output {
     while !catches(child.id(), signal) && child.try_wait().unwrap().is_none() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let sent = Command::new("kill")
+    // It fails if the command has ended, whose parent we still are.
+    let _ended = Command::new("kill")
         .args([&format!("-{name}"), &child.id().to_string()])
         .status();
-    assert!(sent.unwrap().success());
     child.wait_with_output().unwrap()
 }
 
