@@ -79,3 +79,35 @@ fn metrics_are_served_until_the_end() {
     assert!(Command::new("kill").arg(pid).status().unwrap().success());
     assert!(exporter.child.wait().unwrap().success());
 }
+
+/// The alerts are rules that Prometheus takes, and fire when their tests say so; the text is one that it reads.
+#[test]
+fn prometheus_takes_rules_and_metrics() {
+    let test = "prometheus_takes_rules_and_metrics";
+    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/prometheus");
+    let promtool = |arguments: &[&str]| {
+        let mut command = Command::new("promtool");
+        command.args(arguments).current_dir(rules);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stderr(Stdio::piped()).spawn()
+    };
+    let end = |child: Child| {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    match promtool(&["check", "rules", "tailbound.rules.yml"]) {
+        Ok(child) => end(child),
+        Err(error) => {
+            eprintln!(
+                "SKIP {test}: needs promtool (on Debian: apt-get install prometheus): {error}"
+            );
+            return;
+        }
+    }
+    end(promtool(&["test", "rules", "tailbound.rules.test.yml"]).unwrap());
+    let state = tempfile::tempdir().unwrap();
+    let metrics = tailbound(state.path(), &[]).output().unwrap().stdout;
+    let mut child = promtool(&["check", "metrics"]).unwrap();
+    child.stdin.take().unwrap().write_all(&metrics).unwrap();
+    end(child);
+}
