@@ -104,7 +104,7 @@ fn quantile(distribution: &Distribution, probability: f64) -> String {
     format!("{:.3}-{high}", interval.low.as_millis_f64())
 }
 
-/// How often each case is predicted, all cases in turns.
+/// The predictions of each case, all cases in turns.
 const REPETITIONS: usize = 5;
 
 /// Predicts a case: the seconds that this takes, and the quantiles.

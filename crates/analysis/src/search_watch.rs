@@ -13,10 +13,10 @@ pub trait SearchWatch: Debug + Sync {
     fn hear(&self, stage: SearchStage);
 }
 
-/// How far an analysis is.
+/// The progress of an analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchStage {
-    /// So many of all periods of a sizing have their least budget.
+    /// Periods of a sizing, of which some have their least budget.
     PeriodsSettled {
         /// The settled ones.
         settled: usize,

@@ -133,7 +133,7 @@ pub enum Verb {
     Revert(RevertArguments),
     /// What is in force, and what it gave out.
     Status,
-    /// What the daemon counts, for Prometheus: once, or to whoever asks over HTTP.
+    /// The counts of the daemon, for Prometheus: once, or to whoever asks over HTTP.
     Metrics(MetricsArguments),
     /// Run a description's whole experiment, or one command under a reservation.
     Run(RunArguments),
@@ -258,7 +258,7 @@ pub struct PredictArguments {
 }
 
 impl PredictArguments {
-    /// What is asked, of a description or of a queue, under a watch.
+    /// The question about a description or a queue, under a watch.
     pub fn query<'a>(&'a self, watch: &'a dyn SearchWatch) -> PredictionQuery<'a> {
         PredictionQuery {
             service: self.queue.load.service.as_deref(),

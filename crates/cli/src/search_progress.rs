@@ -1,4 +1,4 @@
-//! How far an analysis is, as a line on a terminal, and Ctrl-C as the wish for its best answer so far.
+//! The progress of an analysis as a line on a terminal, and Ctrl-C as the wish for its best answer so far.
 
 use std::fmt;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The exit status of a stopped analysis.
 const STOPPED: i32 = 3;
-/// How often a command is started at most.
+/// The most starts of a command.
 const ATTEMPTS: usize = 4;
 /// A law with a long tail, whose analysis is still under way when the signal comes.
 const LOAD: [&str; 4] = [

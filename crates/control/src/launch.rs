@@ -60,7 +60,7 @@ pub enum LaunchError {
         DAEMON_UNIT
     )]
     Unit {
-        /// What systemd said.
+        /// The words of systemd.
         source: io::Error,
     },
     /// It ran and gave up.

@@ -21,7 +21,7 @@ pub(crate) fn serves(state_directory: &Path) -> bool {
 /// Starts the unit, and returns once the daemon answers.
 ///
 /// # Errors
-/// What `systemctl` says, or that there is none.
+/// The words of `systemctl`, or that there is none.
 pub(crate) fn start() -> io::Result<()> {
     let output = Command::new("systemctl")
         .args(["--no-ask-password", "start", DAEMON_UNIT])

@@ -41,7 +41,7 @@ const CONTAINER_PROGRAMS: [&str; 6] =
 pub struct HostManager {
     /// Its name.
     pub name: String,
-    /// How it is here.
+    /// The state in which it is on this host.
     pub state: String,
     /// The consequence for reservations.
     pub consequence: String,

@@ -49,7 +49,7 @@ pub fn predict_at(
     predict_watched(query, points, &Unwatched)
 }
 
-/// The same, whose progress `watch` hears. Where that stops it, the answer is a wider bracket, as
+/// The prediction of [`predict`], whose progress `watch` hears. Where the watch stops it, the answer is a wider bracket, as
 /// [`Prediction::is_stopped`] tells; servers that follow the arrivals and periodic tasks are answered to the end.
 ///
 /// # Errors

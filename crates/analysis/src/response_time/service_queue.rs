@@ -82,7 +82,7 @@ impl PoissonQueue {
         self.predict_watched(name, points, &Unwatched)
     }
 
-    /// The same, whose progress `watch` hears; batches are answered to the end.
+    /// The prediction of [`Self::predict`], whose progress `watch` hears; batches are answered to the end.
     ///
     /// # Errors
     /// As of [`PoissonQueue::solve`].

@@ -1,8 +1,8 @@
 //! The least budget by halving, for servers that follow the arrivals, and for execution times of many values.
 //!
-//! On deferrable and periodic servers each guess is judged on a coarse lattice first. Its two ends are bounds: a
-//! pessimistic end that keeps the promises proves that the budget is enough, an optimistic end that misses one proves
-//! that it is too little, and only what neither decides is judged on a finer lattice.
+//! On deferrable and periodic servers each guess is judged on a coarse lattice first. The two ends of its answer are
+//! bounds. A pessimistic end that keeps the promises proves a budget to be enough; an optimistic end that misses one
+//! proves the budget to be too little. Budgets that neither end decides are judged on a finer lattice.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -53,7 +53,8 @@ pub(super) fn assumption(query: &SizingQuery) -> String {
 
 /// Of so many neighbouring periods one is sized first.
 const APART: usize = 4;
-/// How coarse the lattices are on which budgets are tried, in turn: what a coarse one decides needs no finer one.
+/// The coarseness of the lattices on which budgets are tried, in turn: a budget that a coarse one decides needs no finer
+/// one.
 const COARSENESS: [usize; 3] = [8, 3, 1];
 
 /// The budgets of all periods by halving.
@@ -141,8 +142,8 @@ impl<'a> Halving<'a> {
         Ok(searches.iter().map(PeriodHalving::answer).collect())
     }
 
-    /// What is shown of a budget, and by which evidence. What only the finest lattice leaves open is
-    /// [`Outlook::Missed`] here: it is not shown to be enough.
+    /// The outlook of a budget, and its evidence. A budget that the finest lattice leaves open is [`Outlook::Missed`]
+    /// here: nothing shows it to be enough.
     fn outlook(
         &self,
         (budget, period): (Duration, Duration),
@@ -300,7 +301,7 @@ impl PeriodHalving {
 /// The budgets that are tried at a period.
 #[derive(Clone, Copy, Debug)]
 enum BudgetSteps {
-    /// So many parts of the period, rounded up to nanoseconds.
+    /// The period in so many parts, rounded up to nanoseconds.
     Parts(u64),
     /// Multiples of so many nanoseconds, such that budgets and execution times have large common divisors: a whole part
     /// or a multiple of the stride of the execution times.

@@ -230,7 +230,7 @@ pub fn size(query: &SizingQuery) -> Result<Sizing, AnalysisError> {
     size_watched(query, &Unwatched)
 }
 
-/// The same, whose progress `watch` hears. Where that stops it, the answer is the best so far: [`Sizing::open`] names
+/// The sizing of [`size`], whose progress `watch` hears. Where the watch stops it, the answer is the best so far: [`Sizing::open`] names
 /// the periods at which a lesser budget may be enough, and of those without any budget yet there is no choice.
 ///
 /// # Errors
@@ -266,7 +266,7 @@ pub fn size_watched(query: &SizingQuery, watch: &dyn SearchWatch) -> Result<Sizi
     })
 }
 
-/// What a whole CPU says before any budget is tried.
+/// The answer of a whole CPU, before any budget is tried.
 struct WholeCpu {
     infeasible: Vec<Infeasible>,
     evidence: Evidence,

@@ -24,7 +24,8 @@ pub struct AnnotatedReservation {
     /// The domain, for `status` and `revert`.
     #[arg(long)]
     pub name: Option<String>,
-    /// Whether the container may run only with its reservation.
+    /// Whether the container may run only with its reservation. [`Self::is_optional`] answers this, since other
+    /// annotations may be refused; the field is here for the list of options and the check of its value.
     #[arg(long, action = clap::ArgAction::Set, default_value_t = true)]
     pub required: bool,
     /// The container.

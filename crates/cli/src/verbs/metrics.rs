@@ -1,4 +1,4 @@
-//! `tailbound metrics`: what the daemon counts, as Prometheus reads it. A process of its own serves them, which needs no
+//! `tailbound metrics`: the counts of the daemon, as Prometheus reads them. A process of its own serves them, which needs no
 //! rights: the daemon has no door to the network.
 
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use crate::output::Output;
 const PATH: &str = "/metrics";
 /// The format's name in HTTP.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// How often a server looks whether it is to end.
+/// The time between two looks of a server whether it is to end.
 const LOOK_EVERY: Pause = Pause::from_millis(200);
 
 /// Prints the metrics, or serves them.

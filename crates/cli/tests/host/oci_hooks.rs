@@ -12,7 +12,7 @@ use tailbound_linux::process::send_signal;
 use tailbound_linux::scheduling::{SchedulingSetting, scheduling_of};
 
 use crate::bench::{Bench, daemon};
-use crate::container::{Container, IN_PURE_V2};
+use crate::container::{Container, in_pure_v2};
 use crate::containers::until;
 
 const SIGKILL: i32 = 9;
@@ -246,17 +246,7 @@ impl<'a> Podman<'a> {
     /// A command of podman, up to its first words.
     fn command(&self, words: &[&str]) -> Command {
         let folder = |name: &str| self.bench.path().join(name);
-        let mut command = Command::new("unshare");
-        command.args([
-            "--mount",
-            "--propagation",
-            "private",
-            "sh",
-            "-c",
-            IN_PURE_V2,
-            "sh",
-            "podman",
-        ]);
+        let mut command = in_pure_v2("podman");
         for (option, name) in [
             ("--root", "root"),
             ("--runroot", "run"),

@@ -12,7 +12,7 @@ use tailbound_time::Duration;
 
 const BUSYBOX: &str = "/bin/busybox";
 /// Mounts cgroup v2 where runtimes look for it, and becomes the runtime.
-pub const IN_PURE_V2: &str = "umount -lR /sys/fs/cgroup; mkdir -p /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec \"$@\"";
+const IN_PURE_V2: &str = "umount -lR /sys/fs/cgroup; mkdir -p /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec \"$@\"";
 
 /// A busy container of one runtime.
 pub struct Container {
@@ -81,17 +81,7 @@ impl Container {
 
     /// Runs a command of the runtime to its end; `None` where there is no such program.
     pub fn command(&self, arguments: &[&str]) -> Option<Output> {
-        let mut command = Command::new("unshare");
-        command.args([
-            "--mount",
-            "--propagation",
-            "private",
-            "sh",
-            "-c",
-            IN_PURE_V2,
-            "sh",
-        ]);
-        command.arg(self.engine);
+        let mut command = in_pure_v2(self.engine);
         if let Some(state) = &self.state {
             command.arg("--root").arg(state);
         }
@@ -165,6 +155,22 @@ impl Container {
             .unwrap();
         Duration::from_micros(line.parse().unwrap())
     }
+}
+
+/// A program where cgroup v2 alone is mounted, in a mount namespace of its own.
+pub fn in_pure_v2(program: &str) -> Command {
+    let mut command = Command::new("unshare");
+    let words = [
+        "--mount",
+        "--propagation",
+        "private",
+        "sh",
+        "-c",
+        IN_PURE_V2,
+        "sh",
+    ];
+    command.args(words).arg(program);
+    command
 }
 
 impl Drop for Container {

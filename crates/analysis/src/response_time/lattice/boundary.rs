@@ -46,7 +46,7 @@ impl Passages {
         Self::reaching(queue, 0)
     }
 
-    /// The same, which holds amounts up to `most` for any number of steps, as far as they come.
+    /// The passages with amounts up to `most` for any number of steps, as far as they come.
     pub(super) fn reaching(queue: &LatticeQueue, most: usize) -> Self {
         let reach = queue.work.reach(queue.budget_steps);
         let most = most.min(queue.work.reach(queue.period_steps));

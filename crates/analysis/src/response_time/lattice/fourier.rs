@@ -98,7 +98,8 @@ impl Transform {
         data
     }
 
-    /// The same in place of what `data` holds: new memory for each transform would cost more than the transform.
+    /// The transform of [`Transform::forward`], written over `data`: new memory for each transform would cost more than the
+    /// transform.
     pub(super) fn forward_into(&self, values: &[f64], data: &mut Vec<Complex>) {
         data.clear();
         data.extend(

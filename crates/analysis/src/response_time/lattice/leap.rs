@@ -25,7 +25,7 @@ const NOISE: f64 = 1e-14;
 const LONGEST: f64 = 100.0;
 /// A leap that adds fewer is not worth it.
 const SHORTEST: f64 = 2.0;
-/// So many plain steps follow each leap, in which all but the slowest part of the error dies out.
+/// The plain steps after each leap, in which all but the slowest part of the error dies out.
 const STEPS_BETWEEN: usize = 3;
 
 /// The last steps of an iteration.

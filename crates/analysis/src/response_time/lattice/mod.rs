@@ -46,7 +46,7 @@ const MOST_POINTS: usize = 640;
 const MOST_POINTS_SHORT_JOBS: usize = 1_600;
 /// The most points of the longest job.
 const MOST_POINTS_OF_A_JOB: f64 = 16_000.0;
-/// How much coarser the lattice is whose answer stands in for one that was stopped.
+/// The steps of the lattice whose answer stands in for a stopped one, in steps of that one.
 const COARSE_AT_STOP: usize = 8;
 /// The most pairs of a place in the period and a response time.
 const MOST_PAIRS: usize = 40_000_000;

@@ -109,7 +109,8 @@ impl<'a> ShareTerms<'a> {
         (self.arrived(n, work) - self.wasted(since, work)).clamp(0.0, 1.0)
     }
 
-    /// What of that an idle server let pass `since` steps after its idle part.
+    /// The part of [`Self::arrived`] in which the server had nothing to do meanwhile, so that given CPU time passed unused
+    /// and the job is not done: for a job that comes `since` steps after the idle part of the period.
     fn wasted(&self, since: usize, work: usize) -> f64 {
         let term = |steps: usize| {
             let idle = since - steps;
@@ -119,8 +120,8 @@ impl<'a> ShareTerms<'a> {
         (1..=since).filter_map(term).sum()
     }
 
-    /// The same of the jobs that are done in the period that they come in, `lead` steps after they come, summed over
-    /// the steps at which they can.
+    /// The same part as [`Self::wasted`], for jobs that are done in the period that they come in,
+    /// `lead` steps after they come, summed over the steps at which they can.
     fn wasted_in_same_period(&self, lead: usize) -> f64 {
         let LatticeQueue {
             budget_steps: budget,

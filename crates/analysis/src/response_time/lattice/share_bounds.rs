@@ -1,4 +1,5 @@
-//! What lattices show of promises: shares of responses within single times, on lattices no finer than it takes.
+//! The outlook of promises on lattices: shares of responses within single times, on lattices no finer than the outlook
+//! needs.
 
 use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
@@ -9,16 +10,16 @@ use super::share::{ShareTerms, work_within};
 use super::{GUARD, JobStream, Lattice, LatticeLaws, LatticePlan, MOST_PAIRS, Side};
 use crate::{AnalysisError, Outlook, Promise, Unwatched};
 
-/// Which lattice promises are judged on.
+/// The lattice on which promises are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LatticeRung {
-    /// How many times coarser than the finest it is, about.
+    /// The steps of the lattice, in about so many of the finest one.
     pub coarseness: usize,
     /// The parts of a period that budgets are whole numbers of; otherwise the lattice goes by budget and execution times.
     pub parts: Option<usize>,
 }
 
-/// What a lattice shows.
+/// The outlook that a lattice shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LatticeOutlook {
     /// The outlook of all promises together.
@@ -32,9 +33,9 @@ const PRECISION: f64 = 1e-3;
 /// A coarse lattice is of no use on which rounding leaves less than this of the free time.
 const LEFT_FREE: f64 = 0.4;
 
-/// What a lattice shows of all `promises` together under a server:
-/// that they are kept, by its pessimistic end, or that one is missed, by its optimistic end. The latter is not looked
-/// for on the finest lattice, on which nothing would follow from it.
+/// The outlook of all `promises` together under a server, as one lattice shows it: they are kept if its pessimistic end
+/// keeps them, and one is missed if its optimistic end misses one. The optimistic end is left out on the finest lattice,
+/// where nothing would follow from it.
 ///
 /// Both ends are bounds on every lattice, so what one shows no finer one contradicts.
 ///

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::interrupts;
 use crate::output::Output;
 
-/// How often it is looked whether the command is to end.
+/// The time between two looks whether the command is to end.
 const LOOK_EVERY: Pause = Pause::from_millis(100);
 
 /// A connection over which reservations are put into force.
@@ -59,7 +59,7 @@ impl Grant {
     /// Says how long the reservations of `requests` hold; where the command holds them, waits for its end.
     ///
     /// # Errors
-    /// They are not there any more before the command is to end, or cannot be taken back then.
+    /// The reservations are not there any more before the command is to end, or cannot be taken back then.
     pub fn end(self, requests: &[ReservationRequest], output: &Output) -> Result<(), Failure> {
         let domains = requests.iter().map(|request| request.domain.clone());
         let domains: Vec<String> = domains.collect();

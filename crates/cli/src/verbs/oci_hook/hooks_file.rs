@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use crate::arguments::{ANNOTATION_PREFIX, OciHookArguments};
 use crate::failure::Failure;
 
-/// How long the runtime waits for the hook, in seconds: a daemon that starts is waited for 20 s.
+/// The time for which the runtime waits for the hook, in seconds: a daemon that starts is waited for 20 s.
 const TIMEOUT_S: u32 = 30;
 
 /// The text of the file, for the program at a path or for this one, with the limits that the arguments set.

@@ -1,4 +1,4 @@
-//! What a container may ask for in its annotations, whoever wrote them.
+//! The limits of the requests that containers make by their annotations, whoever wrote these.
 
 use std::collections::BTreeMap;
 
