@@ -378,7 +378,7 @@ def measured(subject):
     rows = [trials(subject, name, operation) for name, operation in subject.operations().items()]
     subject.end()
     run("tailbound", "revert", "--all")
-    left = run("find", str(CGROUPS), "-name", "tailbound*", "-type", "d", "!", "-name", "tailbound-bench*",
+    left = run("find", str(CGROUPS), "-name", "tailbound*", "-type", "d", "!", "-name", "tailbound-test*",
                "!", "-path", "*/tailbound*.service")
     if left:
         print(f"{subject.kind}: left behind: {left}", file=sys.stderr)

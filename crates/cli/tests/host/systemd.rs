@@ -14,33 +14,15 @@ use crate::bench::{Bench, daemon};
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host/systemd");
 const UNITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd");
 
-/// The groups of a test in the hierarchies of which systemd takes hold.
-struct Groups(Vec<PathBuf>);
-
-impl Groups {
-    fn new() -> Self {
-        let name = format!("tailbound-test-systemd-{}", std::process::id());
-        let hierarchies = cgroup::hierarchies().unwrap().into_iter();
-        let of_systemd = hierarchies
-            .filter(|one| one.unified || one.controllers.iter().any(|name| name == "name=systemd"));
-        Self(of_systemd.map(|one| one.root.join(&name)).collect())
-    }
-}
-
-impl Drop for Groups {
-    fn drop(&mut self) {
-        for group in &self.0 {
-            remove_with_all_below(group);
-            assert!(!group.exists(), "{} is left", group.display());
-        }
-    }
-}
-
-fn remove_with_all_below(group: &Path) {
-    for below in cgroup::cgroups_below(group).unwrap_or_default() {
-        remove_with_all_below(&below);
-    }
-    let _ = fs::remove_dir(group);
+/// The groups of a test that are left in the hierarchies of cgroups.
+fn groups_left() -> Vec<PathBuf> {
+    let hierarchies = cgroup::hierarchies().unwrap().into_iter();
+    let below = hierarchies.flat_map(|one| cgroup::cgroups_below(&one.root).unwrap_or_default());
+    let is_of_test = |group: &PathBuf| {
+        let name = group.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with("tailbound-test-systemd-"))
+    };
+    below.filter(is_of_test).collect()
 }
 
 /// The findings of the script, by name.
@@ -69,14 +51,7 @@ fn units_of_systemd_live_with_their_manager() {
     }
     let out = bench.path().join("out");
     fs::create_dir(&out).unwrap();
-    let groups = Groups::new();
-    let lines = groups
-        .0
-        .iter()
-        .map(|group| format!("{}\n", group.display()));
-    fs::write(out.join("groups"), lines.collect::<String>()).unwrap();
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--propagation", "private", "sh"]);
+    let mut command = Command::new("sh");
     command.arg(format!("{FOLDER}/boot.sh")).arg(&out).arg("/");
     command.arg(format!("{FOLDER}/units.sh"));
     let programs = daemon().parent().unwrap().to_owned();
@@ -91,6 +66,7 @@ fn units_of_systemd_live_with_their_manager() {
     let status = die_with_parent(&mut command).status().unwrap();
     let log = fs::read_to_string(out.join("log")).unwrap();
     assert!(status.success(), "{status}: {log}");
+    assert_eq!(groups_left(), [""; 0].map(PathBuf::from));
     let findings = findings(&out);
     as_without_reservations(&findings, &log);
     as_a_unit(&findings, &log);
