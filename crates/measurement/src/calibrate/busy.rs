@@ -7,8 +7,8 @@ use crate::MeasurementError;
 
 /// The execution time at which a count of iterations is large enough to be measured.
 const TARGET: Duration = Duration::from_millis(2);
-/// Requests per count while a count is looked for, which need not be exact.
-const REQUESTS_TO_SEARCH: usize = 3;
+/// Pairs of requests per count while a count is looked for, which need not be exact.
+const PAIRS_TO_SEARCH: usize = 3;
 /// Pairs of requests that the rate is taken from.
 const PAIRS: usize = 15;
 /// The largest count of iterations tried.
@@ -28,44 +28,59 @@ impl BusyRate {
         (iterations.round() as u64).max(1)
     }
 
-    /// Finds the rate: doubles the count until it takes long enough, then takes the slope between that
-    /// and twice as many, which leaves out what every request costs. `time_of` answers with what one
-    /// request with so many iterations takes.
+    /// Finds the rate: doubles the count until the loop is most of what a request takes, then takes the
+    /// slope between that and twice as many, which leaves out what every request costs. `time_of`
+    /// answers with what one request with so many iterations takes.
     ///
     /// A loop always takes as long, and whatever else there is on the machine can only prolong it: the
     /// shortest counts. The two counts take turns, so that a slow phase of the machine is one for both.
+    ///
+    /// # Errors
+    /// Whatever `time_of` fails with, and a bad plan if no count makes a request longer. One count
+    /// that does not is no evidence: a disturbance, or work besides the loop, can be longer than a
+    /// short loop, but not than one of ever more iterations.
     pub(super) fn find(
         task: &str,
         mut time_of: impl FnMut(u64) -> Result<Duration, MeasurementError>,
     ) -> Result<Self, MeasurementError> {
         let mut iterations = 1_000;
-        while shortest(REQUESTS_TO_SEARCH, || time_of(iterations))? < TARGET {
-            iterations *= 2;
-            if iterations > MOST_ITERATIONS {
-                return Err(without_effect(task));
+        while iterations <= MOST_ITERATIONS {
+            // Most counts are out of the question after few requests.
+            let mut slope = None;
+            for pairs in [PAIRS_TO_SEARCH, PAIRS] {
+                slope = slope_at(iterations, pairs, &mut time_of)?;
+                if slope.is_none() {
+                    break;
+                }
             }
+            if let Some(slope) = slope {
+                return Ok(Self {
+                    iterations_per_millisecond: iterations as f64 / slope.as_millis_f64(),
+                });
+            }
+            iterations *= 2;
         }
-        let (mut once, mut twice) = (Duration::MAX, Duration::MAX);
-        for _ in 0..PAIRS {
-            once = once.min(time_of(iterations)?);
-            twice = twice.min(time_of(iterations * 2)?);
-        }
-        let slope = twice.saturating_sub(once);
-        // Twice the iterations should take about twice as long.
-        if slope < once / 4 {
-            return Err(without_effect(task));
-        }
-        Ok(Self {
-            iterations_per_millisecond: iterations as f64 / slope.as_millis_f64(),
-        })
+        Err(without_effect(task))
     }
 }
 
-fn shortest(
-    requests: usize,
-    mut time: impl FnMut() -> Result<Duration, MeasurementError>,
-) -> Result<Duration, MeasurementError> {
-    (0..requests).try_fold(Duration::MAX, |least, _| Ok(least.min(time()?)))
+/// What `iterations` more than as many take, the shortest of `pairs` each, if that is most of what a
+/// request takes and long enough to be measured.
+fn slope_at(
+    iterations: u64,
+    pairs: usize,
+    mut time_of: impl FnMut(u64) -> Result<Duration, MeasurementError>,
+) -> Result<Option<Duration>, MeasurementError> {
+    let (mut once, mut twice) = (Duration::MAX, Duration::MAX);
+    for _ in 0..pairs {
+        once = once.min(time_of(iterations)?);
+        if once < TARGET {
+            return Ok(None);
+        }
+        twice = twice.min(time_of(iterations * 2)?);
+    }
+    let slope = twice.saturating_sub(once);
+    Ok((slope > once / 2).then_some(slope))
 }
 
 fn without_effect(task: &str) -> MeasurementError {
@@ -109,6 +124,26 @@ mod tests {
             });
             assert_eq!(per_millisecond, 20_000.0, "phase from request {begin}");
         }
+    }
+
+    #[test]
+    fn a_disturbed_machine_is_not_a_request_without_a_loop() {
+        // Whatever is asked waits for a CPU at first, for longer than a short loop takes.
+        for waiting in [3, 36, 60, 300] {
+            let mut asked = 0;
+            let per_millisecond = rate(|iterations| {
+                asked += 1;
+                let wait = if asked <= waiting { 5 } else { 0 };
+                Ok(loop_time(iterations) + Duration::from_millis(wait))
+            });
+            assert_eq!(per_millisecond, 20_000.0, "{waiting} requests waited");
+        }
+    }
+
+    #[test]
+    fn work_besides_the_loop_is_not_of_the_rate() {
+        let slow = |iterations| Ok(loop_time(iterations) + Duration::from_millis(30));
+        assert_eq!(rate(slow), 20_000.0);
     }
 
     #[test]
