@@ -589,6 +589,9 @@ pub struct CompareArguments {
     /// Fail (exit 2) if the distance exceeds this multiple of the noise floor.
     #[arg(short = 'T', long, requires = "baseline", value_name = "RATIO")]
     pub threshold: Option<f64>,
+    /// Fail (exit 2) if one of these percentiles is longer in the right one, as far as their intervals tell.
+    #[arg(long, value_delimiter = ',', value_name = "PERCENTILES", value_parser = percentile)]
+    pub not_longer: Vec<Percentile>,
 }
 
 /// Arguments of `report`.

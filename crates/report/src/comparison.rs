@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tailbound_distribution::{
-    DistanceError, Distribution, Interval, Wasserstein1, wasserstein1, wasserstein1_up_to,
+    DistanceError, Distribution, Interval, IntervalMethod, Wasserstein1, wasserstein1,
+    wasserstein1_up_to,
 };
+use tailbound_model::Percentile;
 use tailbound_time::{Duration, nanoseconds};
 
-use crate::Comparison;
+use crate::{CONFIDENCE, Comparison};
 
 /// The percentiles that reports show.
 pub const PERCENTILES: [(&str, f64); 5] = [
@@ -120,17 +122,98 @@ pub struct Difference {
     pub quantiles: Vec<QuantilePair>,
 }
 
-/// The upper bounds of a percentile in two distributions, where they have one.
+/// A percentile in two distributions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct QuantilePair {
     /// The percentile.
-    pub percentile: &'static str,
-    /// In one.
+    #[serde(serialize_with = "as_text")]
+    pub percentile: Percentile,
+    /// Its upper bound in one, if it has one.
     #[serde(rename = "left_ns", with = "nanoseconds::optional")]
     pub left: Option<Duration>,
-    /// In the other.
+    /// Its upper bound in the other.
     #[serde(rename = "right_ns", with = "nanoseconds::optional")]
     pub right: Option<Duration>,
+    /// The values that the true percentile of one may have.
+    pub left_interval: Option<PossibleValues>,
+    /// The values that the true percentile of the other may have.
+    pub right_interval: Option<PossibleValues>,
+    /// The order of the two.
+    pub order: QuantileOrder,
+}
+
+/// The values that a percentile may have: of a sample its confidence interval, else its bounds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PossibleValues {
+    /// The ends.
+    #[serde(flatten)]
+    pub ends: Interval,
+    /// The way to the confidence interval of a sample; `None` for what was computed.
+    pub method: Option<IntervalMethod>,
+}
+
+/// The order of a percentile in two distributions, as far as it is sure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QuantileOrder {
+    /// The left one is shorter, whatever values the two have in their intervals.
+    LeftShorter,
+    /// The right one is shorter.
+    RightShorter,
+    /// The intervals overlap, or one is not known.
+    Undecided,
+}
+
+fn as_text<S: Serializer>(percentile: &Percentile, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(percentile)
+}
+
+impl QuantilePair {
+    /// A percentile of two distributions.
+    ///
+    /// That two intervals of 95% lie apart by chance is rarer than one of them being wrong: the order is
+    /// claimed too seldom rather than too often (Schenker and Gentleman, The American Statistician 55, 2001).
+    pub fn of(percentile: Percentile, left: &Distribution, right: &Distribution) -> Self {
+        let probability = percentile.probability();
+        let upper = |one: &Distribution| one.quantile(probability)?.high;
+        let (left_interval, right_interval) = (
+            PossibleValues::of(left, probability),
+            PossibleValues::of(right, probability),
+        );
+        let shorter = |one: &Option<PossibleValues>, other: &Option<PossibleValues>| {
+            let end = one.as_ref().and_then(|one| one.ends.high);
+            end.is_some_and(|end| other.as_ref().is_some_and(|other| end < other.ends.low))
+        };
+        let order = if shorter(&left_interval, &right_interval) {
+            QuantileOrder::LeftShorter
+        } else if shorter(&right_interval, &left_interval) {
+            QuantileOrder::RightShorter
+        } else {
+            QuantileOrder::Undecided
+        };
+        Self {
+            percentile,
+            left: upper(left),
+            right: upper(right),
+            left_interval,
+            right_interval,
+            order,
+        }
+    }
+}
+
+impl PossibleValues {
+    fn of(distribution: &Distribution, probability: f64) -> Option<Self> {
+        let sampled = distribution.quantile_interval(probability, CONFIDENCE);
+        let ends = match &sampled {
+            Some(interval) => interval.ends(),
+            None => distribution.quantile(probability)?,
+        };
+        Some(Self {
+            ends,
+            method: sampled.map(|interval| interval.method),
+        })
+    }
 }
 
 impl Difference {
@@ -142,13 +225,8 @@ impl Difference {
         noise_floor: Option<Duration>,
     ) -> Self {
         let floor = noise_floor.filter(|floor| !floor.is_zero());
-        let pairs = PERCENTILES.iter().map(|&(percentile, probability)| {
-            let upper = |one: &Distribution| one.quantile(probability)?.high;
-            QuantilePair {
-                percentile,
-                left: upper(left),
-                right: upper(right),
-            }
+        let pairs = PERCENTILES.iter().map(|&(_, probability)| {
+            QuantilePair::of(Percentile(probability * 100.0), left, right)
         });
         Self {
             wasserstein1: distance,
@@ -163,7 +241,7 @@ impl Difference {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::*;
-    use tailbound_distribution::{Evidence, Provenance, StepCdf};
+    use tailbound_distribution::{Arrival, Evidence, Provenance, StepCdf};
 
     const NS: fn(u64) -> Duration = Duration::from_nanos;
 
@@ -200,6 +278,42 @@ mod tests {
         assert_eq!(found.ratio_to_noise(), None);
         let mostly_lost = Distribution::from_censored(provenance(), vec![NS(1)], vec![NS(1); 9]);
         assert!(compare("redis", ("a", &mostly_lost), ("b", &left), None).is_err());
+    }
+
+    #[test]
+    fn an_order_is_claimed_where_intervals_lie_apart() {
+        let order = |left: &Distribution, right: &Distribution| {
+            QuantilePair::of(Percentile(90.0), left, right).order
+        };
+        let (short, long) = (sampled(1_000..2_000), sampled(1_100..2_100));
+        let alike = sampled(1_005..2_005);
+        assert_eq!(order(&short, &long), QuantileOrder::LeftShorter);
+        assert_eq!(order(&long, &short), QuantileOrder::RightShorter);
+        assert_eq!(order(&short, &alike), QuantileOrder::Undecided);
+        // A few values say nothing of a rare latency.
+        assert_eq!(order(&sampled(1..9), &long), QuantileOrder::Undecided);
+        let below = StepCdf::new(vec![(NS(1_500), 1.0)]).unwrap();
+        let computed = Distribution::from_curve(provenance(), below);
+        let pair = QuantilePair::of(Percentile(90.0), &long, &computed);
+        assert_eq!(pair.order, QuantileOrder::RightShorter);
+        assert_eq!(pair.right_interval.unwrap().method, None);
+    }
+
+    #[test]
+    fn latencies_that_depend_on_each_other_claim_no_order_of_their_own() {
+        // Ten busy periods of a hundred requests each: the second run has one more long one.
+        let run = |long: usize| {
+            let slow = |index: usize| if index / 100 < long { 1_000 } else { 10 };
+            let arrivals = (0..1_000).map(|index| Arrival::Known(NS(slow(index) + index as u64)));
+            Distribution::from_arrivals(provenance(), arrivals.collect())
+        };
+        let pair = |left, right| QuantilePair::of(Percentile(50.0), left, right);
+        let (few, many) = (run(4), run(6));
+        assert_eq!(pair(&few, &many).order, QuantileOrder::Undecided);
+        let unordered =
+            |run: &Distribution| Distribution::from_samples(provenance(), run.samples().to_vec());
+        let claimed = pair(&unordered(&few), &unordered(&many)).order;
+        assert_eq!(claimed, QuantileOrder::LeftShorter);
     }
 
     #[test]

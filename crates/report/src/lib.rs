@@ -30,7 +30,9 @@ mod verdict;
 mod wording;
 
 pub use bands::{BandRun, BandsSection, HistoryNote, RunQuantile, ServiceBand, forecast_line};
-pub use comparison::{Difference, PERCENTILES, QuantilePair, compare, noise_floor};
+pub use comparison::{
+    Difference, PERCENTILES, PossibleValues, QuantileOrder, QuantilePair, compare, noise_floor,
+};
 pub use html::{
     PredictedService, PredictionPage, SizingGrid, SizingPage, render_html, render_prediction_html,
     render_sizing_html,
