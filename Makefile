@@ -96,8 +96,8 @@ test-xen: ## The back end xen-rtds on a real Xen, booted under emulation; builds
 	$(CARGO) build $(FLAGS) --bins
 	@tools/test-xen $(BINARIES)
 
-test-agent-static: ## The agent of tools/agent-static in an empty root; builds it, which takes a minute
-	tools/agent-static $(BINARIES)/static/tailbound-agent
+test-agent-static: ## The agent of tools/static-programs in an empty root; builds it, which takes a minute
+	tools/static-programs $(BINARIES)/static --profile dev tailbound-agent
 	TAILBOUND_STATIC_AGENT=$(BINARIES)/static/tailbound-agent \
 		$(CARGO) test --locked -p tailbound-modes --test modes agent_empty_root
 
@@ -109,11 +109,13 @@ bench: ## Side-by-side comparisons with peers; each prints a table and writes JS
 	$(CARGO) build $(FLAGS) --release --bins --examples
 	@tools/bench $(CURDIR)/$(or $(CARGO_TARGET_DIR),target)/release
 
+dist: DIST_TARGET = $(or $(CARGO_TARGET_DIR),target)
 dist: ## Make the files of a release in target/dist, and try them in a Debian of their own
 	@tools/setup build dist
 	$(CARGO) build $(FLAGS) --release --bins
-	tools/dist $(or $(CARGO_TARGET_DIR),target)/release $(or $(CARGO_TARGET_DIR),target)/dist
-	tools/try-dist $(or $(CARGO_TARGET_DIR),target)/dist
+	tools/static-programs $(DIST_TARGET)/static
+	tools/dist $(DIST_TARGET)/release $(DIST_TARGET)/static $(DIST_TARGET)/dist
+	tools/try-dist $(DIST_TARGET)/dist
 
 # The day of the commit, so that a commit always gives the same pages.
 install: PAGE_DATE = $(shell tools/release-date +%F)

@@ -602,6 +602,9 @@ pub struct ReportArguments {
     /// Write the HTML report.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Write the results as metrics of OpenTelemetry (OTLP as JSON), for a collector.
+    #[arg(long, value_name = "FILE")]
+    pub otlp: Option<PathBuf>,
     /// Write each plot as SVG into this folder.
     #[arg(long, value_name = "DIR")]
     pub svg: Option<PathBuf>,

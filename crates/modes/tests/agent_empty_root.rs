@@ -1,7 +1,7 @@
 //! The program `tailbound-agent` where there is nothing but itself and /proc, as in a container or a small
 //! guest: it serves a real host.
 //!
-//! To build the agent of `tools/agent-static` takes a minute, as its dependencies are built for it alone.
+//! To build the agent of `tools/static-programs` takes a minute, as its dependencies are built for it alone.
 //! So here the agent that is built anyhow has its shared libraries beside it; `make test-agent-static` has
 //! the other one, in a root without any.
 
@@ -18,7 +18,7 @@ use tailbound_time::{Clock, Duration};
 
 use crate::stage::{Process, eventually};
 
-/// A file that `tools/agent-static` has written.
+/// A file that `tools/static-programs` has written.
 const STATIC_AGENT: &str = "TAILBOUND_STATIC_AGENT";
 
 #[test]

@@ -25,6 +25,9 @@ pub enum ReportError {
         /// The version of the document.
         found: u32,
     },
+    /// A time of the run is none.
+    #[error("\"{0}\" is no time of a run; write RFC 3339 in UTC, such as 2026-01-15T09:30:00Z")]
+    Started(String),
     /// A number is none, such as a share computed from nothing.
     #[error("the result cannot be written as JSON: {0}")]
     Writing(serde_json::Error),

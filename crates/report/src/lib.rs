@@ -15,6 +15,7 @@ mod comparison;
 mod documents;
 mod html;
 mod json;
+mod otlp;
 mod palette;
 mod plot;
 #[cfg(feature = "png")]

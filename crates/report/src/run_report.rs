@@ -28,6 +28,9 @@ pub struct RunReport {
     pub description_toml: String,
     /// When the run began, RFC 3339 in UTC.
     pub started_at: String,
+    /// When it ended, likewise; `None` in documents from before that was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<String>,
     /// The seed of everything random.
     pub seed: u64,
     /// The host: kernel, CPUs, clock source and the like, as name and value.
@@ -59,6 +62,7 @@ impl Default for RunReport {
             name: String::new(),
             description_toml: String::new(),
             started_at: String::new(),
+            finished_at: None,
             seed: 0,
             host: BTreeMap::new(),
             commands: Vec::new(),

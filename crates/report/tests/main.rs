@@ -4,6 +4,7 @@
 mod bands;
 mod browser;
 mod documents;
+mod otlp;
 mod sample;
 mod sample_schedule;
 mod schedule_page;

@@ -22,6 +22,14 @@ pub fn carry_out(arguments: &ReportArguments, output: &Output) -> Result<(), Fai
         write_file(path, &page)?;
         written(path);
     }
+    if let Some(path) = &arguments.otlp {
+        let metrics = report.to_otlp_metrics();
+        write_file(
+            path,
+            &(metrics.map_err(|error| told(error.to_string()))? + "\n"),
+        )?;
+        written(path);
+    }
     if let Some(folder) = &arguments.svg {
         tailbound_experiment::write_svg(&report, folder).map_err(Failure::from_error)?;
         written(folder);

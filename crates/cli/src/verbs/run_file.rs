@@ -47,6 +47,7 @@ pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failur
         ExperimentError::Binding(error) => Failure::from_binding(error, &loaded),
         other => Failure::from_error(other),
     })?;
+    results.report.finished_at = Some(utc_now()?);
     let changes = results.mode_changes.iter().map(super::mode::in_report);
     let changes: Vec<ModeChange> = changes.collect();
     ModesSection::put(&mut results.report, &changes).map_err(Failure::from_error)?;
