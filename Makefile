@@ -23,7 +23,7 @@ unexport MAKEFLAGS
 export PROPTEST_RNG_SEED ?= 20071121
 
 .PHONY: help setup setup-demo demo build test waiting-tests waiting-programs java-tests python-packages \
-	computing-tests unit-tests doc-tests lint format clippy loom python zookeeper test-xen test-agent-static fuzz bench dist install clean
+	computing-tests unit-tests doc-tests lint format clippy loom python zookeeper test-xen test-agent-static fuzz bench docs dist install clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -108,6 +108,11 @@ bench: ## Side-by-side comparisons with peers; each prints a table and writes JS
 	@tools/setup build demo test bench
 	$(CARGO) build $(FLAGS) --release --bins --examples
 	@tools/bench $(CURDIR)/$(or $(CARGO_TARGET_DIR),target)/release
+
+docs: DOCS_TARGET = $(or $(CARGO_TARGET_DIR),target)
+docs: ## Make the documentation a site, target/docs/index.html; builds mdBook the first time
+	$(CARGO) install --locked --quiet --root $(DOCS_TARGET)/mdbook --version '^0.5' mdbook
+	tools/docs $(DOCS_TARGET)/mdbook/bin/mdbook $(DOCS_TARGET)/docs
 
 dist: DIST_TARGET = $(or $(CARGO_TARGET_DIR),target)
 dist: ## Make the files of a release in target/dist, and try them in a Debian of their own

@@ -105,6 +105,27 @@ fn every_guide_is_reachable_from_the_readme() {
 }
 
 #[test]
+fn every_page_is_in_the_site() {
+    let summary = "docs/SUMMARY.md";
+    let text = fs::read_to_string(repository::root().join(summary)).unwrap();
+    let listed: Vec<String> = markdown::links(&text)
+        .into_iter()
+        .map(|(_, target)| match target.strip_prefix("../") {
+            Some(above) => above.to_owned(),
+            None => format!("docs/{target}"),
+        })
+        .collect();
+    for document in documents() {
+        let is_page = document.path.starts_with("docs/") || document.path.starts_with("examples/");
+        assert!(
+            !is_page || document.path == summary || listed.contains(&document.path),
+            "{summary} does not list {}",
+            document.path
+        );
+    }
+}
+
+#[test]
 fn a_missing_example_folder_would_be_noticed() {
     assert!(Path::new(&scratch().path().join("examples/embedded/embedded.toml")).is_file());
 }
