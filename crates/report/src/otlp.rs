@@ -13,7 +13,7 @@ use crate::{
 };
 use histogram::histogram_point;
 use protocol::{
-    DELTA, Metric, MetricAttribute, MetricData, MetricScope, MetricSource, MetricsExport,
+    DELTA, ExportedMetric, MetricAttribute, MetricData, MetricScope, MetricSource, MetricsExport,
     NumberPoint, PointTime, PointValue, ResourceMetrics, ScopeMetrics,
 };
 
@@ -80,7 +80,7 @@ impl RunReport {
         MetricSource { attributes }
     }
 
-    fn service_metrics(&self, service: &str, time: PointTime) -> Vec<Metric> {
+    fn service_metrics(&self, service: &str, time: PointTime) -> Vec<ExportedMetric> {
         let mut points = ServicePoints::new(time);
         for result in self
             .variants
@@ -248,7 +248,7 @@ impl ServicePoints {
     }
 
     /// The metrics that have data points.
-    fn into_metrics(self) -> Vec<Metric> {
+    fn into_metrics(self) -> Vec<ExportedMetric> {
         debug_assert!((CONFIDENCE - 0.95).abs() < 1e-9, "a description says 95%");
         let metrics = [
             histogram(
@@ -295,7 +295,8 @@ impl ServicePoints {
                 self.periods,
             ),
         ];
-        metrics.into_iter().flatten().collect()
+        let with_points = metrics.into_iter().filter(|metric| !metric.data.is_empty());
+        with_points.collect()
     }
 }
 
@@ -313,8 +314,8 @@ fn histogram(
     name: &'static str,
     description: &'static str,
     data_points: Vec<protocol::HistogramPoint>,
-) -> Option<Metric> {
-    (!data_points.is_empty()).then(|| Metric {
+) -> ExportedMetric {
+    ExportedMetric {
         name,
         description,
         unit: "s",
@@ -322,20 +323,20 @@ fn histogram(
             data_points,
             aggregation_temporality: DELTA,
         },
-    })
+    }
 }
 
 fn gauge(
     name: &'static str,
     description: &'static str,
     data_points: Vec<NumberPoint>,
-) -> Option<Metric> {
-    (!data_points.is_empty()).then(|| Metric {
+) -> ExportedMetric {
+    ExportedMetric {
         name,
         description,
         unit: "s",
         data: MetricData::Gauge { data_points },
-    })
+    }
 }
 
 fn sum(
@@ -343,8 +344,8 @@ fn sum(
     description: &'static str,
     unit: &'static str,
     data_points: Vec<NumberPoint>,
-) -> Option<Metric> {
-    (!data_points.is_empty()).then(|| Metric {
+) -> ExportedMetric {
+    ExportedMetric {
         name,
         description,
         unit,
@@ -353,5 +354,5 @@ fn sum(
             aggregation_temporality: DELTA,
             is_monotonic: true,
         },
-    })
+    }
 }

@@ -31,7 +31,7 @@ pub(super) struct MetricSource {
 #[derive(Serialize)]
 pub(super) struct ScopeMetrics {
     pub scope: MetricScope,
-    pub metrics: Vec<Metric>,
+    pub metrics: Vec<ExportedMetric>,
 }
 
 /// The program.
@@ -43,7 +43,7 @@ pub(super) struct MetricScope {
 
 /// A metric with its data points.
 #[derive(Serialize)]
-pub(super) struct Metric {
+pub(super) struct ExportedMetric {
     pub name: &'static str,
     pub description: &'static str,
     pub unit: &'static str,
@@ -68,6 +68,15 @@ pub(super) enum MetricData {
         data_points: Vec<HistogramPoint>,
         aggregation_temporality: u8,
     },
+}
+
+impl MetricData {
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::Gauge { data_points } | Self::Sum { data_points, .. } => data_points.is_empty(),
+            Self::ExponentialHistogram { data_points, .. } => data_points.is_empty(),
+        }
+    }
 }
 
 /// The time that a data point holds for, in nanoseconds since 1970.
@@ -137,29 +146,30 @@ pub(super) struct MetricAttribute {
 
 /// The value of an attribute.
 #[derive(Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub(super) enum AttributeValue {
-    StringValue(String),
-    DoubleValue(f64),
-    #[serde(serialize_with = "as_text")]
-    IntValue(u64),
+    #[serde(rename = "stringValue")]
+    Text(String),
+    #[serde(rename = "doubleValue")]
+    Double(f64),
+    #[serde(rename = "intValue", serialize_with = "as_text")]
+    Integer(u64),
 }
 
 impl From<&str> for AttributeValue {
     fn from(text: &str) -> Self {
-        Self::StringValue(text.into())
+        Self::Text(text.into())
     }
 }
 
 impl From<f64> for AttributeValue {
     fn from(number: f64) -> Self {
-        Self::DoubleValue(number)
+        Self::Double(number)
     }
 }
 
 impl From<u64> for AttributeValue {
     fn from(number: u64) -> Self {
-        Self::IntValue(number)
+        Self::Integer(number)
     }
 }
 
