@@ -27,7 +27,7 @@ pub fn carry_out(arguments: &ReportArguments, output: &Output) -> Result<(), Fai
         let metrics = report.to_otlp_metrics();
         write_file(
             path,
-            &(metrics.map_err(|error| told(error.to_string()))? + "\n"),
+            &(metrics.map_err(|error| failure(error.to_string()))? + "\n"),
         )?;
         written(path);
     }
