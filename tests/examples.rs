@@ -696,5 +696,5 @@ fn quantile(distribution: &Value, probability: f64) -> u64 {
     let distribution: tailbound_distribution::Distribution = serde_json::from_str(&text).unwrap();
     distribution
         .quantile(probability)
-        .map_or(0, |found| found.low.as_nanos())
+        .map_or(0, |interval| interval.low.as_nanos())
 }

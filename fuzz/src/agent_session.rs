@@ -27,17 +27,17 @@ fn tasks(failures: u8) -> (TaskTable, Started) {
     let turn = Arc::new(Mutex::new(0u32));
     let mut table = TaskTable::new();
     for task in TASKS {
-        let (known, turn) = (Arc::clone(&started), Arc::clone(&turn));
+        let (running, turn) = (Arc::clone(&started), Arc::clone(&turn));
         let call = move |start: bool| {
             let mut turn = turn.lock().unwrap();
             *turn += 1;
             if failures >> (*turn % 8) & 1 == 1 {
                 return Err("refused".to_owned());
             }
-            let mut known = known.lock().unwrap();
+            let mut running = running.lock().unwrap();
             match start {
-                true => known.insert(task),
-                false => known.remove(task),
+                true => running.insert(task),
+                false => running.remove(task),
             };
             Ok(())
         };
@@ -88,7 +88,7 @@ fn session(bytes: &[u8], failures: u8) {
                     .expect("a switch was asked for");
                 agrees(&message, &answer, &before, &started.lock().unwrap());
                 if let HostMessage::Change { change, .. } = message {
-                    assert!(answered.as_ref().is_none_or(|(known, _)| *known != change));
+                    assert!(answered.as_ref().is_none_or(|(number, _)| *number != change));
                     answered = Some((change, answer));
                 } else {
                     answered = None;
@@ -96,10 +96,10 @@ fn session(bytes: &[u8], failures: u8) {
             }
             Step::Send(answer) => {
                 let is_change = matches!(message, HostMessage::Change { .. });
-                if let (true, Some((_, known)), AgentMessage::Done { .. }) =
+                if let (true, Some((_, previous)), AgentMessage::Done { .. }) =
                     (is_change, &answered, &answer)
                 {
-                    assert_eq!(*known, answer, "a change has one answer");
+                    assert_eq!(*previous, answer, "a change has one answer");
                 }
                 if matches!(message, HostMessage::Withdraw { .. }) {
                     answered = None;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use tailbound_daemon::connection::{End, Patience, serve};
-use tailbound_control::control_frame::{ControlProtocol, Decoder, RESPONSE_BYTES_MAX, decode};
+use tailbound_control::control_frame::{ControlProtocol, ControlDecoder, RESPONSE_BYTES_MAX, decode};
 use tailbound_control::protocol::Response;
 use tailbound_daemon::service::Service;
 use tailbound_subsystem::Place;
@@ -65,7 +65,7 @@ pub fn check(bytes: &[u8]) {
 }
 
 fn answers_are_of_the_protocol(bytes: &[u8]) {
-    let mut decoder = Decoder::new(RESPONSE_BYTES_MAX);
+    let mut decoder = ControlDecoder::new(RESPONSE_BYTES_MAX);
     decoder.push(bytes);
     while let Some(payload) = decoder.next_payload().expect("frames of ours") {
         decode::<Response>(&payload).expect("an answer of the protocol");

@@ -27,10 +27,10 @@ pub fn check(bytes: &[u8]) {
 
 /// Checks what `DescriptionFormat::check` promises of `text`.
 pub fn holds(text: &str) {
-    let found = FORMAT.check(text, "fuzz.toml");
-    crate::problems_have_places(text, &found.problems);
-    assert_eq!(found.description.is_none(), found.problems.has_errors());
-    let Some(description) = found.description else {
+    let reading = FORMAT.check(text, "fuzz.toml");
+    crate::problems_have_places(text, &reading.problems);
+    assert_eq!(reading.description.is_none(), reading.problems.has_errors());
+    let Some(description) = reading.description else {
         return;
     };
     let by_serde: Description = toml::from_str(text).expect("serde reads what we read");

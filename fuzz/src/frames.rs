@@ -3,10 +3,10 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tailbound_control::control_frame::{ControlProtocol, REQUEST_BYTES_MAX};
-use tailbound_control::protocol::{Request, Response};
-use tailbound_daemon::watch_channel::{Order, Report};
-use tailbound_control::frame::{Decoder, Protocol, decode, encode};
-use tailbound_modes::preamble::{Found, Scanner};
+use tailbound_control::protocol::{ControlRequest, Response};
+use tailbound_daemon::watch_channel::{WatchOrder, WatchReport};
+use tailbound_control::frame::{Decoder, FrameProtocol, decode, encode};
+use tailbound_modes::preamble::{PortInput, Scanner};
 use tailbound_modes::wire::{AgentMessage, HostMessage, ModeProtocol, PAYLOAD_BYTES_MAX};
 
 use crate::stream::{parts, stream};
@@ -24,10 +24,10 @@ pub fn check(bytes: &[u8]) {
 
 fn control(stream: &[u8], sizes: &[u8]) {
     for payload in payloads::<ControlProtocol>(stream, sizes, REQUEST_BYTES_MAX) {
-        returns::<ControlProtocol, Request>(&payload);
+        returns::<ControlProtocol, ControlRequest>(&payload);
         returns::<ControlProtocol, Response>(&payload);
-        returns::<ControlProtocol, Order>(&payload);
-        returns::<ControlProtocol, Report>(&payload);
+        returns::<ControlProtocol, WatchOrder>(&payload);
+        returns::<ControlProtocol, WatchReport>(&payload);
     }
 }
 
@@ -40,7 +40,7 @@ fn modes(stream: &[u8], sizes: &[u8]) {
 
 type Outcome = (Vec<Vec<u8>>, Option<String>);
 
-fn cut<P: Protocol>(parts: Vec<&[u8]>, most: usize) -> Outcome {
+fn cut<P: FrameProtocol>(parts: Vec<&[u8]>, most: usize) -> Outcome {
     let mut decoder = Decoder::<P>::new(most);
     let mut payloads = Vec::new();
     for part in parts {
@@ -56,7 +56,7 @@ fn cut<P: Protocol>(parts: Vec<&[u8]>, most: usize) -> Outcome {
     (payloads, None)
 }
 
-fn payloads<P: Protocol>(stream: &[u8], sizes: &[u8], most: usize) -> Vec<Vec<u8>> {
+fn payloads<P: FrameProtocol>(stream: &[u8], sizes: &[u8], most: usize) -> Vec<Vec<u8>> {
     let whole = cut::<P>(vec![stream], most);
     let (payloads, error) = cut::<P>(parts(stream, sizes), most);
     assert_eq!(whole.0, payloads, "the parts of a stream change no message");
@@ -64,7 +64,7 @@ fn payloads<P: Protocol>(stream: &[u8], sizes: &[u8], most: usize) -> Vec<Vec<u8
     payloads
 }
 
-fn returns<P: Protocol, T>(payload: &[u8])
+fn returns<P: FrameProtocol, T>(payload: &[u8])
 where
     T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug,
 {
@@ -78,18 +78,18 @@ where
 }
 
 fn scans(bytes: &[u8], sizes: &[u8]) {
-    let found = |parts: Vec<&[u8]>| {
+    let scan = |parts: Vec<&[u8]>| {
         let mut scanner = Scanner::default();
-        let found = parts.into_iter().flat_map(|part| scanner.push(part));
+        let inputs = parts.into_iter().flat_map(|part| scanner.push(part));
         // Bytes come in parts of any size; only their order counts.
-        let mut whole: Vec<Found> = Vec::new();
-        for one in found.collect::<Vec<_>>() {
+        let mut whole: Vec<PortInput> = Vec::new();
+        for one in inputs.collect::<Vec<_>>() {
             match (whole.last_mut(), one) {
-                (Some(Found::Bytes(known)), Found::Bytes(more)) => known.extend(more),
+                (Some(PortInput::Bytes(before)), PortInput::Bytes(more)) => before.extend(more),
                 (_, other) => whole.push(other),
             }
         }
         whole
     };
-    assert_eq!(found(vec![bytes]), found(parts(bytes, sizes)));
+    assert_eq!(scan(vec![bytes]), scan(parts(bytes, sizes)));
 }

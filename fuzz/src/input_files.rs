@@ -54,10 +54,10 @@ fn check_exposition(text: &str) {
     }
 }
 
-fn places<T>(text: &str, found: Result<T, Problems>) -> Option<T> {
-    if let Err(problems) = &found {
+fn places<T>(text: &str, reading: Result<T, Problems>) -> Option<T> {
+    if let Err(problems) = &reading {
         assert!(problems.has_errors());
         crate::problems_have_places(text, problems);
     }
-    found.ok()
+    reading.ok()
 }

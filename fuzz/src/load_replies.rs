@@ -35,9 +35,9 @@ fn read(protocol: Protocol, parts: &[&[u8]]) -> (Vec<Reply>, Option<ProtocolErro
     let mut replies = Vec::new();
     for part in parts {
         if let Err(error) = reader.feed(part, &mut replies) {
-            let known = replies.len();
+            let count = replies.len();
             assert_eq!(reader.feed(b"+OK\r\n", &mut replies), Err(error.clone()));
-            assert_eq!(replies.len(), known);
+            assert_eq!(replies.len(), count);
             return (replies, Some(error), None);
         }
     }

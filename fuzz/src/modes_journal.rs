@@ -3,7 +3,7 @@
 use std::fs;
 
 use tailbound_modes_service::journal::{count_restart, forget_restarts, left, path_in};
-use tailbound_modes::manager::Record;
+use tailbound_modes::manager::StepRecord;
 use tailbound_modes::manager::journal::resumption;
 use tailbound_modes::table::ModeTable;
 use tailbound_time::Instant;
@@ -18,22 +18,22 @@ pub fn check(bytes: &[u8]) {
     let boot = tailbound_linux::process::boot_id().unwrap();
     let text = String::from_utf8_lossy(bytes).replace(BOOT, &boot);
     fs::write(path_in(&folder), &text).unwrap();
-    if let Ok(Some((loaded, found))) = left(&folder) {
-        let _any = loaded.requests(&found.state);
+    if let Ok(Some((loaded, resumption))) = left(&folder) {
+        let _any = loaded.requests(&resumption.state);
         let json = serde_json::to_vec(&loaded.table).unwrap();
         let again: ModeTable = serde_json::from_slice(&json).unwrap();
         assert_eq!(again, loaded.table);
         // A journal that was cut in its last line is that without the line.
         let cut = text.rfind('\n').map_or("", |end| &text[..=end]);
         fs::write(path_in(&folder), cut).unwrap();
-        assert_eq!(left(&folder), Ok(Some((loaded, found))));
+        assert_eq!(left(&folder), Ok(Some((loaded, resumption))));
     }
     restarts_end(&folder, bytes);
     let mut lines = bytes.split(|byte| *byte == b'\n');
     let Some(Ok(table)) = lines.next().map(serde_json::from_slice::<ModeTable>) else {
         return;
     };
-    let records = lines.filter_map(|line| serde_json::from_slice::<Record>(line).ok());
+    let records = lines.filter_map(|line| serde_json::from_slice::<StepRecord>(line).ok());
     let _any = resumption(records.collect::<Vec<_>>(), &table);
 }
 

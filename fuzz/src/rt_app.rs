@@ -11,9 +11,9 @@ pub fn check(bytes: &[u8]) {
         Ok(imported) => {
             crate::problems_have_places(text, &Problems::new(imported.notes));
             let written = to_toml(&imported.description).expect("writable");
-            let found = checked(&written, "imported.toml");
-            assert!(!found.problems.has_errors(), "{}", found.problems);
-            assert_eq!(found.description.as_ref(), Some(&imported.description));
+            let reading = checked(&written, "imported.toml");
+            assert!(!reading.problems.has_errors(), "{}", reading.problems);
+            assert_eq!(reading.description.as_ref(), Some(&imported.description));
             if let Ok(json) = rt_app::export(&imported.description) {
                 rt_app::import(&json, "exported.json").expect("what is exported is imported");
             }

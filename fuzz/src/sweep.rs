@@ -27,14 +27,14 @@ fn sweep() -> &'static Sweep {
 
 /// A parcel that is read packs as one that is read; a journal that is read goes on.
 pub fn check(bytes: &[u8]) {
-    if let Ok(found) = Sweep::from_parcel(bytes) {
-        let packed = found.to_parcel().expect("what was read can be packed");
+    if let Ok(sweep) = Sweep::from_parcel(bytes) {
+        let packed = sweep.to_parcel().expect("what was read can be packed");
         let again = Sweep::from_parcel(&packed).expect("our own parcel");
-        assert_eq!(again.units(), found.units());
-        assert_eq!(again.header(), found.header());
-        if found.units() > 0 && found.units() < 1 << 40 {
+        assert_eq!(again.units(), sweep.units());
+        assert_eq!(again.header(), sweep.header());
+        if sweep.units() > 0 && sweep.units() < 1 << 40 {
             // Simulations of what nobody checked may be long; only what cannot be planned is asked for.
-            let _any = found.rows(usize::MAX);
+            let _any = sweep.rows(usize::MAX);
         }
     }
     let out = crate::folder().join("sweep.csv");

@@ -4,15 +4,15 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 
 use tailbound_control::control_frame::ControlProtocol;
-use tailbound_daemon::watch_channel::{ChannelError, Order, Report, WatchChannel};
+use tailbound_daemon::watch_channel::{ChannelError, WatchOrder, WatchReport, WatchChannel};
 
 use crate::stream::stream;
 
 /// Either end reads what it can and ends; a peer that is gone is told as that.
 pub fn check(bytes: &[u8]) {
     let sent = stream::<ControlProtocol>(bytes);
-    let orders = received::<Order>(&sent);
-    let reports = received::<Report>(&sent);
+    let orders = received::<WatchOrder>(&sent);
+    let reports = received::<WatchReport>(&sent);
     assert!(
         orders.is_empty() || reports.is_empty(),
         "no message is both"
@@ -21,7 +21,7 @@ pub fn check(bytes: &[u8]) {
         let (one, other) = UnixStream::pair().unwrap();
         let sent = WatchChannel::new(one).send(&order, &[]);
         sent.expect("what came can be sent");
-        assert_eq!(WatchChannel::new(other).receive::<Order>().unwrap(), order);
+        assert_eq!(WatchChannel::new(other).receive::<WatchOrder>().unwrap(), order);
     }
 }
 

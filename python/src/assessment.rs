@@ -14,7 +14,7 @@ use crate::description::Description;
 use crate::interruption::interruptible;
 use crate::refusal::{invalid, raised, refused};
 use crate::response::Answer;
-use crate::sizing::{self, Found};
+use crate::sizing::{self, SizingRow};
 
 /// Percentile, latency in nanoseconds, task and outlook of a promise.
 type PromiseRow = (f64, u64, Option<String>, &'static str);
@@ -31,7 +31,7 @@ type PredictionRow = (
 /// Mode, service, domain, and why there is no answer.
 type SizedRow = (Option<String>, String, String, Option<String>);
 /// The budgets, the method, the reservation as TOML, and why it does not fit.
-type BudgetsRow = (Found, String, Option<String>, Option<String>);
+type BudgetsRow = (SizingRow, String, Option<String>, Option<String>);
 
 /// The exception for a question about a description that has no answer.
 pub fn unanswered(python: Python<'_>, error: &AssessmentError) -> PyErr {
@@ -148,8 +148,8 @@ fn sized_row(sized: ServiceSizing) -> (SizedRow, Option<BudgetsRow>) {
     let row = (sized.mode, sized.service, sized.domain, sized.refused);
     let budgets = sized.budgets.map(|budgets| {
         let rule = budgets.rule.to_string();
-        let found = sizing::row(&budgets.sizing);
-        (found, rule, budgets.stanza, budgets.does_not_fit)
+        let sizing_row = sizing::row(&budgets.sizing);
+        (sizing_row, rule, budgets.stanza, budgets.does_not_fit)
     });
     (row, budgets)
 }

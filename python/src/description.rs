@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use tailbound_analysis::FORMAT;
 use tailbound_model::LoadedDescription;
 
-use crate::refusal::{invalid, told};
+use crate::refusal::{in_words, invalid};
 
 /// A description of a system: hosts, domains, services, tasks, promises.
 ///
@@ -23,7 +23,7 @@ impl Description {
     #[staticmethod]
     fn load(python: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let loaded = python.detach(|| FORMAT.load(&path));
-        let loaded = loaded.map_err(|error| invalid(python, told(&error)))?;
+        let loaded = loaded.map_err(|error| invalid(python, in_words(&error)))?;
         Ok(Self { loaded })
     }
 

@@ -44,8 +44,8 @@ fn query(python: Python<'_>, asked: Asked) -> PyResult<InterfaceQuery> {
 
 fn component_order(python: Python<'_>, policy: &str) -> PyResult<ComponentOrder> {
     let mut orders = ComponentOrder::ALL.into_iter();
-    let found = orders.find(|order| order.name() == policy);
-    found.ok_or_else(|| {
+    let order = orders.find(|order| order.name() == policy);
+    order.ok_or_else(|| {
         let names = ComponentOrder::ALL.map(ComponentOrder::name).join(", ");
         let what = format!("there is no policy '{policy}' for interfaces; there are: {names}");
         invalid(python, what)

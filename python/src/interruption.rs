@@ -35,7 +35,7 @@ pub fn interruptible<T: Send + 'static>(
         });
         receiver = back;
         match outcome {
-            Ok(found) => return Ok(found),
+            Ok(answer) => return Ok(answer),
             Err(RecvTimeoutError::Timeout) => python.check_signals()?,
             // The work has panicked, and Python is to hear of it.
             Err(RecvTimeoutError::Disconnected) => {

@@ -37,7 +37,7 @@ pub fn invalid(python: Python<'_>, what: impl ToString) -> PyErr {
 }
 
 /// All that is wrong in a description, or why it cannot be read.
-pub fn told(error: &LoadError) -> String {
+pub fn in_words(error: &LoadError) -> String {
     match error {
         LoadError::Problems { problems, .. } => problems.to_string(),
         other => other.to_string(),

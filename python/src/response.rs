@@ -71,27 +71,29 @@ impl Source {
     /// `probabilities`.
     pub fn distribution(&self, probabilities: &[f64]) -> Result<Distribution, Refused> {
         match self {
-            Self::Queue(found) => found.distribution("response time", probabilities),
-            Self::Slotted(found) => Ok(found.distribution.clone()),
-            Self::Service(found) => Ok(found.distribution.clone()),
-            Self::Simulated(found) => Ok((**found).clone()),
+            Self::Queue(queue) => queue.distribution("response time", probabilities),
+            Self::Slotted(slotted) => Ok(slotted.distribution.clone()),
+            Self::Service(service) => Ok(service.distribution.clone()),
+            Self::Simulated(distribution) => Ok((**distribution).clone()),
         }
     }
 
     /// The bounds of the quantiles at `probabilities`.
     pub fn ends(&self, probabilities: &[f64]) -> Result<Ends, Refused> {
         let one = |probability: &f64| match self {
-            Self::Queue(found) => found.quantile(*probability),
+            Self::Queue(queue) => queue.quantile(*probability),
             _ if !(*probability > 0.0 && *probability < 1.0) => Err(Refused::Invalid {
                 what: format!("a quantile's probability is {probability}; choose one in (0, 1)"),
             }),
-            Self::Slotted(found) => Ok(found.quantile(*probability)),
-            Self::Service(found) => {
-                let known = found.distribution.quantile(*probability);
-                Ok(known.unwrap_or(UNKNOWN))
+            Self::Slotted(slotted) => Ok(slotted.quantile(*probability)),
+            Self::Service(service) => {
+                let quantile = service.distribution.quantile(*probability);
+                Ok(quantile.unwrap_or(UNKNOWN))
             }
             // Beyond what was simulated nothing bounds it from above.
-            Self::Simulated(found) => Ok(found.quantile(*probability).unwrap_or(UNKNOWN)),
+            Self::Simulated(distribution) => {
+                Ok(distribution.quantile(*probability).unwrap_or(UNKNOWN))
+            }
         };
         let intervals: Vec<Interval> = probabilities.iter().map(one).collect::<Result<_, _>>()?;
         Ok(split(&intervals))
@@ -114,13 +116,13 @@ impl Answer {
         let one = |at_ns: &u64| {
             let at = Duration::from_nanos(*at_ns);
             match &*self.source {
-                Source::Queue(found) => {
-                    let bounds = found.cdf(at);
+                Source::Queue(queue) => {
+                    let bounds = queue.cdf(at);
                     (bounds.lower, bounds.upper)
                 }
-                Source::Slotted(found) => found.distribution.cdf(at),
-                Source::Service(found) => found.distribution.cdf(at),
-                Source::Simulated(found) => found.cdf(at),
+                Source::Slotted(slotted) => slotted.distribution.cdf(at),
+                Source::Service(service) => service.distribution.cdf(at),
+                Source::Simulated(distribution) => distribution.cdf(at),
             }
         };
         python.detach(|| at_ns.iter().map(one).unzip())
@@ -136,13 +138,13 @@ impl Answer {
     /// Bounds of the mean, in nanoseconds.
     fn mean(&self, python: Python<'_>) -> (u64, Option<u64>) {
         let mean = python.detach(|| match &*self.source {
-            Source::Queue(found) => found.mean(),
-            Source::Slotted(found) => found.mean,
-            Source::Service(found) => Interval {
-                low: found.mean.low.unwrap_or(Duration::ZERO),
-                high: found.mean.high,
+            Source::Queue(queue) => queue.mean(),
+            Source::Slotted(slotted) => slotted.mean,
+            Source::Service(service) => Interval {
+                low: service.mean.low.unwrap_or(Duration::ZERO),
+                high: service.mean.high,
             },
-            Source::Simulated(found) => found.mean().unwrap_or(UNKNOWN),
+            Source::Simulated(distribution) => distribution.mean().unwrap_or(UNKNOWN),
         });
         (mean.low.as_nanos(), mean.high.map(Duration::as_nanos))
     }
@@ -151,10 +153,10 @@ impl Answer {
     #[getter]
     fn method(&self) -> &str {
         match &*self.source {
-            Source::Queue(found) => &found.method,
-            Source::Slotted(found) => &found.method,
-            Source::Service(found) => &found.method,
-            Source::Simulated(found) => &found.provenance.method,
+            Source::Queue(queue) => &queue.method,
+            Source::Slotted(slotted) => &slotted.method,
+            Source::Service(service) => &service.method,
+            Source::Simulated(distribution) => &distribution.provenance.method,
         }
     }
 
@@ -162,10 +164,10 @@ impl Answer {
     #[getter]
     fn assumptions(&self) -> Vec<String> {
         match &*self.source {
-            Source::Queue(found) => found.assumptions.clone(),
-            Source::Slotted(found) => found.assumptions.clone(),
-            Source::Service(found) => found.assumptions.clone(),
-            Source::Simulated(found) => found.provenance.assumptions.clone(),
+            Source::Queue(queue) => queue.assumptions.clone(),
+            Source::Slotted(slotted) => slotted.assumptions.clone(),
+            Source::Service(service) => service.assumptions.clone(),
+            Source::Simulated(distribution) => distribution.provenance.assumptions.clone(),
         }
     }
 
@@ -185,9 +187,9 @@ impl Answer {
     #[getter]
     fn utilisation(&self) -> Option<f64> {
         match &*self.source {
-            Source::Queue(found) => Some(found.utilisation),
-            Source::Slotted(found) => Some(found.utilisation),
-            Source::Service(found) => Some(found.utilisation),
+            Source::Queue(queue) => Some(queue.utilisation),
+            Source::Slotted(slotted) => Some(slotted.utilisation),
+            Source::Service(service) => Some(service.utilisation),
             Source::Simulated(_) => None,
         }
     }
@@ -196,9 +198,9 @@ impl Answer {
     #[getter]
     fn bandwidth(&self) -> Option<f64> {
         match &*self.source {
-            Source::Queue(found) => Some(found.bandwidth),
-            Source::Slotted(found) => Some(found.bandwidth),
-            Source::Service(found) => Some(found.bandwidth),
+            Source::Queue(queue) => Some(queue.bandwidth),
+            Source::Slotted(slotted) => Some(slotted.bandwidth),
+            Source::Service(service) => Some(service.bandwidth),
             Source::Simulated(_) => None,
         }
     }

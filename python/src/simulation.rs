@@ -127,9 +127,9 @@ fn recorded(
     let windows = windows.map(|laid| ScheduleWindow::new(laid.setting(), from, until, MOST_PIECES));
     let windows: Result<Vec<_>, _> = windows.collect();
     let mut windows = windows.map_err(|error| Failed::Window(error.to_string()))?;
-    let found = simulate_layout(query, &layout, &mut windows)?;
+    let simulation = simulate_layout(query, &layout, &mut windows)?;
     for (laid, window) in layout.plans.iter().zip(windows) {
-        let slice = window.finish(found.ended_ns);
+        let slice = window.finish(simulation.ended_ns);
         let Detail::Exact(exact) = slice.detail else {
             let what = format!("more than {MOST_PIECES} things happen in the window; shorten it");
             return Err(Failed::Window(what));
@@ -153,7 +153,7 @@ fn recorded(
             (slice.from, slice.until),
         ));
     }
-    Ok(found)
+    Ok(simulation)
 }
 
 fn row(host: &HostSimulation, probabilities: &[f64]) -> HostRow {
@@ -206,8 +206,11 @@ fn domain_row(name: &str, domain: &DomainResult) -> DomainRow {
 
 fn task_row(domain: &str, task: &TaskResult, probabilities: &[f64]) -> TaskRow {
     let quantile = |probability: &f64| {
-        let found = task.response_times.as_ref()?.quantile(*probability)?;
-        Some((found.low.as_nanos(), found.high.map(Duration::as_nanos)))
+        let interval = task.response_times.as_ref()?.quantile(*probability)?;
+        Some((
+            interval.low.as_nanos(),
+            interval.high.map(Duration::as_nanos),
+        ))
     };
     (
         (

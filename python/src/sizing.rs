@@ -22,7 +22,7 @@ type InfeasibleRow = (f64, u64, f64, u64, Option<u64>);
 
 /// The choices in the order of the periods, the index of the best, the promises that not even a CPU
 /// of its own keeps, the evidence of all that, and what is taken for granted.
-pub type Found = (
+pub type SizingRow = (
     Vec<ChoiceRow>,
     Option<usize>,
     Vec<InfeasibleRow>,
@@ -46,7 +46,7 @@ pub fn size(
     server: &str,
     periods_ns: Vec<u64>,
     margin_points: f64,
-) -> PyResult<Found> {
+) -> PyResult<SizingRow> {
     let promise = |(probability, latency_ns): (f64, u64)| Promise {
         probability,
         latency: Duration::from_nanos(latency_ns),
@@ -64,7 +64,7 @@ pub fn size(
         margin: PercentagePoints(margin_points),
     };
     let answer = interruptible(python, move || tailbound_analysis::sizing::size(&query))?;
-    found(python, answer)
+    answer_row(python, answer)
 }
 
 /// The budgets of a deferrable server under which tasks run as on a CPU of their own.
@@ -77,14 +77,14 @@ pub fn size_periodic(
     tasks_ns: Vec<PeriodicRow>,
     periods_ns: Vec<u64>,
     margin_points: f64,
-) -> PyResult<Found> {
+) -> PyResult<SizingRow> {
     let load = load(tasks_ns);
     let periods: Vec<Duration> = periods_ns.into_iter().map(Duration::from_nanos).collect();
     let margin = PercentagePoints(margin_points);
     let answer = interruptible(python, move || {
         tailbound_analysis::sizing::size_periodic(&load, &periods, margin)
     })?;
-    found(python, answer)
+    answer_row(python, answer)
 }
 
 /// So many periods between two, spread as the command line spreads them.
@@ -118,17 +118,17 @@ const SIZED: [ServerKind; 4] = [
     ServerKind::ConstantBandwidth,
 ];
 
-fn found(python: Python<'_>, answer: Result<Sizing, Refused>) -> PyResult<Found> {
-    let found = answer.map_err(|error| refused(python, &error))?;
-    Ok(row(&found))
+fn answer_row(python: Python<'_>, answer: Result<Sizing, Refused>) -> PyResult<SizingRow> {
+    let sizing = answer.map_err(|error| refused(python, &error))?;
+    Ok(row(&sizing))
 }
 
 /// A sizing as it crosses the border.
-pub fn row(found: &Sizing) -> Found {
-    let choices = found.choices.iter().map(choice_row).collect();
-    let infeasible = found.infeasible.iter().map(infeasible_row).collect();
-    let (evidence, assumptions) = (found.evidence.to_string(), found.assumptions.clone());
-    (choices, found.best, infeasible, evidence, assumptions)
+pub fn row(sizing: &Sizing) -> SizingRow {
+    let choices = sizing.choices.iter().map(choice_row).collect();
+    let infeasible = sizing.infeasible.iter().map(infeasible_row).collect();
+    let (evidence, assumptions) = (sizing.evidence.to_string(), sizing.assumptions.clone());
+    (choices, sizing.best, infeasible, evidence, assumptions)
 }
 
 fn choice_row(choice: &Choice) -> ChoiceRow {

@@ -67,9 +67,9 @@ impl Sweep {
     /// The bytes are no parcel, or another version's.
     #[staticmethod]
     fn from_parcel(python: Python<'_>, parcel: &[u8]) -> PyResult<Self> {
-        let found = tailbound_sweep::Sweep::from_parcel(parcel);
-        let found = found.map_err(|error| invalid(python, error))?;
-        Ok(Self(Arc::new(found)))
+        let sweep = tailbound_sweep::Sweep::from_parcel(parcel);
+        let sweep = sweep.map_err(|error| invalid(python, error))?;
+        Ok(Self(Arc::new(sweep)))
     }
 
     /// The sweep as bytes for another process.

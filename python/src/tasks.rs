@@ -153,8 +153,8 @@ pub fn fixed_priority(
 
 fn rule(python: Python<'_>, policy: &str) -> PyResult<PriorityRule> {
     let mut rules = PriorityRule::ALL.into_iter();
-    let found = rules.find(|rule| rule.name() == policy);
-    found.ok_or_else(|| {
+    let rule = rules.find(|rule| rule.name() == policy);
+    rule.ok_or_else(|| {
         let what = format!(
             "there is no policy '{policy}'; choose \"fp\", \"rm\", \"dm\", \"audsley\" or \"edf\""
         );
@@ -211,10 +211,10 @@ pub fn global_test(
     cpus: u32,
     test: String,
 ) -> PyResult<Option<GlobalVerdict>> {
-    let found = interruptible(python, move || {
+    let verdict = interruptible(python, move || {
         global(&SporadicSet::of(tasks_ns)?, cpus, &test)
     })?;
-    found.map_err(|error| refused(python, &error))
+    verdict.map_err(|error| refused(python, &error))
 }
 
 fn global(set: &SporadicSet, cpus: u32, test: &str) -> Result<Option<GlobalVerdict>, Refused> {
@@ -228,22 +228,37 @@ fn global(set: &SporadicSet, cpus: u32, test: &str) -> Result<Option<GlobalVerdi
     let (accepted, bounds, method, assumptions) = match test {
         "fp" => {
             let order = PriorityOrder::as_given(tasks.len());
-            let found = global_fixed_priority::sufficient_response_times(tasks, &order, cpus)?;
-            let bounds = found.bounds.iter().copied().map(ns).collect();
-            (found.accepted(), bounds, found.method, found.assumptions)
+            let responses = global_fixed_priority::sufficient_response_times(tasks, &order, cpus)?;
+            let bounds = responses.bounds.iter().copied().map(ns).collect();
+            (
+                responses.accepted(),
+                bounds,
+                responses.method,
+                responses.assumptions,
+            )
         }
         "edf" => {
-            let found = global_edf::sufficient_response_times(tasks, cpus)?;
-            let bounds = found.bounds.iter().flatten();
+            let responses = global_edf::sufficient_response_times(tasks, cpus)?;
+            let bounds = responses.bounds.iter().flatten();
             let bounds: Vec<_> = bounds.map(|bound| Some(bound.as_nanos())).collect();
-            (found.accepted(), bounds, found.method, found.assumptions)
+            (
+                responses.accepted(),
+                bounds,
+                responses.method,
+                responses.assumptions,
+            )
         }
         "edf-density" | "edf-interference" => {
-            let found = match test {
+            let verdict = match test {
                 "edf-density" => global_edf::sufficient_density(tasks, cpus)?,
                 _ => global_edf::sufficient_bcl(tasks, cpus)?,
             };
-            (found.accepted, Vec::new(), found.method, found.assumptions)
+            (
+                verdict.accepted,
+                Vec::new(),
+                verdict.method,
+                verdict.assumptions,
+            )
         }
         _ => return Ok(None),
     };

@@ -11,14 +11,14 @@ use crate::response::rate;
 /// What the thesis's own method answers.
 #[pyclass(frozen, module = "tailbound._native")]
 pub struct Discretised {
-    found: ThesisResponses,
+    responses: ThesisResponses,
 }
 
 #[pymethods]
 impl Discretised {
     /// The shares of responses within each of the times.
     fn cdf(&self, at_ns: Vec<u64>) -> Vec<f64> {
-        let share = |at_ns: &u64| self.found.cdf(Duration::from_nanos(*at_ns));
+        let share = |at_ns: &u64| self.responses.cdf(Duration::from_nanos(*at_ns));
         at_ns.iter().map(share).collect()
     }
 
@@ -26,7 +26,7 @@ impl Discretised {
     /// where the workloads that are kept end before.
     fn quantile(&self, python: Python<'_>, probabilities: Vec<f64>) -> PyResult<Vec<Option<u64>>> {
         let distribution = self
-            .found
+            .responses
             .distribution()
             .map_err(|error| refused(python, &error))?;
         let high = |probability: &f64| {
@@ -39,7 +39,7 @@ impl Discretised {
     /// What was lost beyond the workloads that are kept, as a share of all jobs.
     #[getter]
     fn lost(&self) -> f64 {
-        self.found.lost
+        self.responses.lost
     }
 }
 
@@ -70,6 +70,6 @@ pub fn discretised(
         tolerance,
     };
     interruptible(python, move || thesis::discretised(&query))?
-        .map(|found| Discretised { found })
+        .map(|responses| Discretised { responses })
         .map_err(|error| refused(python, &error))
 }

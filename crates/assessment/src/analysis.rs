@@ -7,7 +7,7 @@ use tailbound_model::{Description, InputFiles};
 
 use crate::AssessmentError;
 use crate::protocols::{ProtocolVerdict, protocols};
-use crate::schedulability::{ModeVerdict, TaskVerdict, Verdict, judge};
+use crate::schedulability::{DeadlineVerdict, ModeVerdict, TaskVerdict, judge};
 
 /// Whether a description keeps all deadlines.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -44,7 +44,7 @@ pub fn analyze(
         });
     }
     let protocols = protocols(description)?;
-    let kept = protocols.iter().all(|one| one.found.is_ok());
+    let kept = protocols.iter().all(|one| one.transit.is_ok());
     Ok(Analysis {
         schedulable: kept && modes.iter().all(|mode| mode.schedulable),
         modes,
@@ -81,11 +81,14 @@ fn objections_in(mode: &ModeVerdict) -> Vec<String> {
         Some(mode) => format!(" in mode {mode}"),
         None => String::new(),
     };
-    let named = |wanted: Verdict| -> Vec<String> {
+    let named = |wanted: DeadlineVerdict| -> Vec<String> {
         let tasks = mode.tasks.iter().filter(|task| task.verdict == wanted);
         tasks.map(TaskVerdict::name).collect()
     };
-    let (missed, undecided) = (named(Verdict::Missed), named(Verdict::Undecided));
+    let (missed, undecided) = (
+        named(DeadlineVerdict::Missed),
+        named(DeadlineVerdict::Undecided),
+    );
     if !missed.is_empty() {
         objections.push(format!(
             "a deadline can be missed{place}: {}",

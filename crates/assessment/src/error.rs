@@ -66,10 +66,10 @@ pub enum AssessmentError {
 pub(crate) fn named<'a, T>(
     kind: &'static str,
     name: &str,
-    found: Option<T>,
+    entry: Option<T>,
     present: impl Iterator<Item = &'a String>,
 ) -> Result<T, AssessmentError> {
-    found.ok_or_else(|| {
+    entry.ok_or_else(|| {
         let present: Vec<&str> = present.map(String::as_str).collect();
         AssessmentError::Unknown {
             kind,

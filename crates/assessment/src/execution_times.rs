@@ -21,7 +21,7 @@ pub struct CalibratedTimes<'a> {
 
 /// What is known of a service's execution times.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Known {
+pub struct ServiceTimes {
     /// By task, where the description alone does not say it exactly.
     pub measured: BTreeMap<String, Distribution>,
     /// The way from client to service and back: the median of what calibration found.
@@ -32,7 +32,7 @@ pub struct Known {
     pub trip_and_execution: Option<(Duration, Duration)>,
 }
 
-impl Known {
+impl ServiceTimes {
     /// The same with every distribution replaced by one value of it.
     #[must_use]
     pub fn reduced(&self, label: &str, value: impl Fn(&Distribution) -> Option<Duration>) -> Self {
@@ -87,7 +87,7 @@ impl Known {
 }
 
 /// The round trips of all tasks, if they were calibrated.
-fn one_at_a_time(service: &Service, calibration: CalibratedTimes<'_>) -> Option<Known> {
+fn one_at_a_time(service: &Service, calibration: CalibratedTimes<'_>) -> Option<ServiceTimes> {
     // Where a rate is not known, each task counts alike.
     let rates: Option<Vec<f64>> = service
         .tasks
@@ -105,7 +105,7 @@ fn one_at_a_time(service: &Service, calibration: CalibratedTimes<'_>) -> Option<
     };
     let trip = mean(calibration.round_trips)?;
     let execution = mean(calibration.execution_times)?;
-    Some(Known {
+    Some(ServiceTimes {
         measured: calibration.round_trips.clone(),
         dispatch_overhead: Duration::ZERO,
         trip_and_execution: Some((trip, execution.min(trip))),
@@ -126,16 +126,16 @@ pub fn execution_times(
     service: &Service,
     inputs: &InputFiles,
     calibration: Option<CalibratedTimes<'_>>,
-) -> Result<Known, AssessmentError> {
+) -> Result<ServiceTimes, AssessmentError> {
     if let (Some(1), Some(calibration)) = (service.max_in_flight, calibration)
-        && let Some(known) = one_at_a_time(service, calibration)
+        && let Some(times) = one_at_a_time(service, calibration)
     {
-        return Ok(known);
+        return Ok(times);
     }
-    let mut known = Known::default();
+    let mut times = ServiceTimes::default();
     if let Some(calibration) = calibration {
         let overhead = calibration.dispatch_overhead.quantile(0.5);
-        known.dispatch_overhead = overhead
+        times.dispatch_overhead = overhead
             .and_then(|interval| interval.high)
             .unwrap_or(Duration::ZERO);
     }
@@ -167,9 +167,10 @@ pub fn execution_times(
                 Some(Distribution::from_samples(provenance, values))
             }
             ExecutionTime::Calibrated { expected } => {
-                let found = calibration.and_then(|found| found.execution_times.get(task_name));
-                match (found, expected) {
-                    (Some(found), _) => Some(found.clone()),
+                let distribution =
+                    calibration.and_then(|calibration| calibration.execution_times.get(task_name));
+                match (distribution, expected) {
+                    (Some(distribution), _) => Some(distribution.clone()),
                     (None, Some(expected)) => {
                         let provenance =
                             Provenance::new(Evidence::Estimate, subject, "as expected");
@@ -183,10 +184,10 @@ pub fn execution_times(
             }
         };
         if let Some(distribution) = distribution {
-            known.measured.insert(task_name.clone(), distribution);
+            times.measured.insert(task_name.clone(), distribution);
         }
     }
-    Ok(known)
+    Ok(times)
 }
 
 /// The execution times of the jobs of a trace.
@@ -249,30 +250,30 @@ mod tests {
     #[test]
     fn a_budget_lasts_longer_by_what_of_a_round_trip_is_no_execution() {
         let us = Duration::from_micros;
-        let known = |trip, execution| Known {
+        let times = |trip, execution| ServiceTimes {
             trip_and_execution: Some((us(trip), us(execution))),
-            ..Known::default()
+            ..ServiceTimes::default()
         };
         assert_eq!(
-            known(2_200, 2_000).as_seen(deferrable(6_000)),
+            times(2_200, 2_000).as_seen(deferrable(6_000)),
             deferrable(6_600)
         );
         // Rounded down to 10 us, never beyond the period, never below the budget.
         assert_eq!(
-            known(2_001, 2_000).as_seen(deferrable(6_000)),
+            times(2_001, 2_000).as_seen(deferrable(6_000)),
             deferrable(6_000)
         );
         assert_eq!(
-            known(4_000, 2_000).as_seen(deferrable(6_000)),
+            times(4_000, 2_000).as_seen(deferrable(6_000)),
             deferrable(10_000)
         );
         assert_eq!(
-            known(4_000, 0).as_seen(deferrable(6_000)),
+            times(4_000, 0).as_seen(deferrable(6_000)),
             deferrable(10_000)
         );
-        let plain = Known::default();
+        let plain = ServiceTimes::default();
         assert_eq!(plain.as_seen(deferrable(6_000)), deferrable(6_000));
         let dedicated = ReservationServer::Dedicated;
-        assert_eq!(known(2_200, 2_000).as_seen(dedicated), dedicated);
+        assert_eq!(times(2_200, 2_000).as_seen(dedicated), dedicated);
     }
 }

@@ -18,7 +18,7 @@ use tailbound_time::{Duration, Rate, nanoseconds};
 
 use crate::AssessmentError;
 use crate::error::named;
-use crate::execution_times::{Known, execution_times};
+use crate::execution_times::{ServiceTimes, execution_times};
 use crate::predicted_supply::{PredictedSupply, assumption_of_precedence};
 use crate::schedulability::{CpuVerdict, refused_cpus};
 
@@ -100,11 +100,11 @@ pub const FAITHFUL: &str = "execution times as known";
 /// The description itself makes no sense to the analysis.
 pub fn predict_service(
     (name, service): (&str, &Service),
-    known: &Known,
+    times: &ServiceTimes,
     deployment: &Deployment,
     (points, watch): (&SharpPoints, &dyn SearchWatch),
 ) -> Result<ServicePrediction, AssessmentError> {
-    let on = |server| predict_on_server((name, service), known, server, (points, watch));
+    let on = |server| predict_on_server((name, service), times, server, (points, watch));
     let (mut prediction, assumed) = match PredictedSupply::of(deployment, &service.domain) {
         PredictedSupply::Unknown(why) => return Ok(ServicePrediction::without(why)),
         PredictedSupply::Guaranteed { server, behind } => (on(server)?, Some(behind)),
@@ -122,18 +122,18 @@ pub fn predict_service(
 /// The predictions for a service that has a reservation server for itself.
 fn predict_on_server(
     (name, service): (&str, &Service),
-    known: &Known,
+    times: &ServiceTimes,
     server: ReservationServer,
     (points, watch): (&SharpPoints, &dyn SearchWatch),
 ) -> Result<ServicePrediction, AssessmentError> {
-    let mut cases = vec![(FAITHFUL, known.clone())];
-    if known.varies() {
-        let mean = known.reduced("mean execution time", |times| {
+    let mut cases = vec![(FAITHFUL, times.clone())];
+    if times.varies() {
+        let mean = times.reduced("mean execution time", |times| {
             times
                 .mean()
                 .map(|interval| interval.high.unwrap_or(interval.low))
         });
-        let worst = known.reduced("worst-case execution time", |times| {
+        let worst = times.reduced("worst-case execution time", |times| {
             times
                 .max()
                 .map(|interval| interval.high.unwrap_or(interval.low))
@@ -142,24 +142,24 @@ fn predict_on_server(
         cases.push(("worst-case execution time", worst));
     }
     let mut prediction = ServicePrediction::default();
-    for (label, known) in cases {
+    for (label, case_times) in cases {
         let query = ServiceQuery {
             name,
             service,
-            server: known.as_seen(server),
-            execution_times: known.measured,
-            dispatch_overhead: known.dispatch_overhead,
+            server: case_times.as_seen(server),
+            execution_times: case_times.measured,
+            dispatch_overhead: case_times.dispatch_overhead,
         };
         match predict_watched(&query, points, watch) {
-            Ok(mut found) => {
-                let distribution = &mut found.overall;
-                if let Some((trip, execution)) = known.trip_and_execution {
+            Ok(mut responses) => {
+                let distribution = &mut responses.overall;
+                if let Some((trip, execution)) = case_times.trip_and_execution {
                     distribution.provenance.assumptions.push(format!(
                         "one request at a time: of a round trip of {trip}, {execution} is \
                          execution and uses budget (means)"
                     ));
                 }
-                prediction.cases.push((label, found));
+                prediction.cases.push((label, responses));
             }
             Err(AnalysisError::Invalid { what }) => {
                 return Err(AnalysisError::Invalid { what }.into());
@@ -612,7 +612,7 @@ pub fn predict(
 pub fn predict_from(
     description: &Description,
     query: &PredictionQuery<'_>,
-    times: &dyn Fn(&str, &str) -> Result<Known, AssessmentError>,
+    times: &dyn Fn(&str, &str) -> Result<ServiceTimes, AssessmentError>,
 ) -> Result<Vec<PredictionAnswer>, AssessmentError> {
     if let Some(name) = query.service {
         let services = &description.services;
@@ -632,9 +632,9 @@ pub fn predict_from(
                 answers.push(PredictionAnswer::refusal(place, why.into(), &service.slos));
                 continue;
             }
-            let (known, points) = (times(&variant.name, name)?, query.points());
+            let (service_times, points) = (times(&variant.name, name)?, query.points());
             let asked = (&points, query.watch);
-            let prediction = predict_service((name, service), &known, &deployment, asked)?;
+            let prediction = predict_service((name, service), &service_times, &deployment, asked)?;
             let refused = prediction.refused.into_iter();
             answers.extend(refused.map(|why| PredictionAnswer::refusal(place, why, &service.slos)));
             let cases = prediction.cases.into_iter();
@@ -675,11 +675,11 @@ pub fn variant_named<'a>(
     name: &str,
 ) -> Result<&'a Variant, AssessmentError> {
     let all = &description.experiment.variants;
-    let found = all.iter().find(|variant| variant.name == name);
+    let variant = all.iter().find(|variant| variant.name == name);
     named(
         "variant",
         name,
-        found,
+        variant,
         all.iter().map(|variant| &variant.name),
     )
 }

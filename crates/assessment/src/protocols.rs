@@ -19,7 +19,7 @@ use tailbound_time::Duration;
 use crate::AssessmentError;
 use crate::mode_content::{ModeContent, modes};
 use crate::schedulability::GuaranteedSupply;
-use crate::schedulability::admission::ModeReservations;
+use crate::schedulability::admission::JudgedReservations;
 
 /// What the protocol means for the tasks of one domain in one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,13 +33,13 @@ pub struct ProtocolVerdict {
     /// The domain, whose tasks differ between the two.
     pub domain: String,
     /// What is guaranteed, or why nothing is.
-    pub found: Result<InTransit, String>,
+    pub transit: Result<InTransit, String>,
 }
 
 impl ProtocolVerdict {
     /// Why deadlines may be missed, if so.
     pub fn objection(&self) -> Option<String> {
-        let why = self.found.as_ref().err()?;
+        let why = self.transit.as_ref().err()?;
         let (from, to, domain) = (&self.from, &self.to, &self.domain);
         Some(format!(
             "the change from mode {from} to {to} is not shown to keep the deadlines of {domain}: {why}"
@@ -49,8 +49,8 @@ impl ProtocolVerdict {
 
 impl Serialize for ProtocolVerdict {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        let found = self.found.as_ref();
-        let (kept, why) = (found.ok(), found.err());
+        let transit = self.transit.as_ref();
+        let (kept, why) = (transit.ok(), transit.err());
         let ns = |time: Option<Duration>| time.map(Duration::as_nanos);
         let mut fields = out.serialize_struct("ProtocolVerdict", 10)?;
         fields.serialize_field("protocol", &self.protocol)?;
@@ -91,7 +91,7 @@ pub const ASSUMPTIONS: &[&str] = &[
 /// A mode with what its domains get.
 struct JudgedMode<'a> {
     mode: ModeContent<'a>,
-    held: ModeReservations,
+    held: JudgedReservations,
 }
 
 /// Every change of a description in which something may keep deadlines of a domain's tasks, under its protocol;
@@ -109,7 +109,7 @@ pub fn protocols(description: &Description) -> Result<Vec<ProtocolVerdict>, Asse
     let hosted = with_agents(&fallen.description);
     let mut judged = BTreeMap::new();
     for mode in modes(&hosted) {
-        let held = ModeReservations::of(&hosted, &mode)?;
+        let held = JudgedReservations::of(&hosted, &mode)?;
         let name = mode.mode.unwrap_or_default().to_owned();
         judged.insert(name, JudgedMode { mode, held });
     }
@@ -118,14 +118,14 @@ pub fn protocols(description: &Description) -> Result<Vec<ProtocolVerdict>, Asse
         for (to, new) in judged.iter().filter(|(to, _)| *to != from) {
             let domains = description.domains.keys();
             for domain in domains.filter(|domain| goes_so(&fallen, (from, to), domain)) {
-                let found = match in_transit(domain, old, new, changes) {
+                let transit = match in_transit(domain, old, new, changes) {
                     Ok(None) => continue,
                     Ok(Some(_)) if runs_whole_jobs(description, domain) => Err(
                         "its jobs are not interrupted (`preemptive = false`), and the protocols of mode changes are for \
                          preemptive scheduling"
                             .to_owned(),
                     ),
-                    Ok(Some(found)) => Ok(found),
+                    Ok(Some(transit)) => Ok(transit),
                     Err(why) => Err(why),
                 };
                 verdicts.push(ProtocolVerdict {
@@ -133,7 +133,7 @@ pub fn protocols(description: &Description) -> Result<Vec<ProtocolVerdict>, Asse
                     from: from.clone(),
                     to: to.clone(),
                     domain: domain.clone(),
-                    found,
+                    transit,
                 });
             }
         }
@@ -192,11 +192,11 @@ fn in_transit(
         );
     }
     let supplies = OnTheWay::of(domain, given, before.priority == after.priority, grows)?;
-    let told = |error: AnalysisError| error.to_string();
-    let found =
-        transition_protocols(&old_tasks, &new_tasks, supplies.as_supplies()).map_err(told)?;
+    let describe = |error: AnalysisError| error.to_string();
+    let guarantees =
+        transition_protocols(&old_tasks, &new_tasks, supplies.as_supplies()).map_err(describe)?;
     if same_tasks {
-        return stays(found).map(Some);
+        return stays(guarantees).map(Some);
     }
     let place = match changes.protocol {
         ChangeProtocol::None => return Ok(None),
@@ -204,7 +204,7 @@ fn in_transit(
         ChangeProtocol::MaximumPeriodOffset => 1,
         ChangeProtocol::MinimumSingleOffset => 3,
     };
-    let Some(change) = found.into_iter().nth(place) else {
+    let Some(change) = guarantees.into_iter().nth(place) else {
         return Ok(None);
     };
     let transition = change.transition.map_err(|why| why.to_string())?;
@@ -226,8 +226,8 @@ fn in_transit(
 }
 
 /// The verdict for tasks that go on, all of them, while what they get changes.
-fn stays(found: Vec<ModeChange>) -> Result<InTransit, String> {
-    let both = found.into_iter().next();
+fn stays(guarantees: Vec<ModeChange>) -> Result<InTransit, String> {
+    let both = guarantees.into_iter().next();
     let both = both.ok_or("no protocol is analysed")?;
     both.transition.map_err(|why| why.to_string())?;
     Ok(InTransit {
@@ -312,10 +312,10 @@ impl OnTheWay {
         same_priority: bool,
         grows: bool,
     ) -> Result<Self, String> {
-        let told = |error: AnalysisError| error.to_string();
+        let describe = |error: AnalysisError| error.to_string();
         let (old, new) = (
-            given.0.supply().map_err(told)?,
-            given.1.supply().map_err(told)?,
+            given.0.supply().map_err(describe)?,
+            given.1.supply().map_err(describe)?,
         );
         if given.0 == given.1 && same_priority {
             return Ok(Self::Same(old));
@@ -339,8 +339,8 @@ impl OnTheWay {
         let first = PeriodicSupply::deferrable(budget, period, given.0.jitter);
         let second = PeriodicSupply::deferrable(next, next_period, given.1.jitter);
         let across = Box::new(AcrossChange::new(
-            first.map_err(told)?,
-            second.map_err(told)?,
+            first.map_err(describe)?,
+            second.map_err(describe)?,
         ));
         Ok(match grows {
             true => Self::Covering { old: across, new },
@@ -413,17 +413,17 @@ mod tests {
         assert_eq!(verdicts(&cell("none", "10ms")), []);
         let ms = Duration::from_millis;
         let of = |protocol: &str| {
-            let found = verdicts(&cell(protocol, "10ms"));
-            let names: Vec<_> = found
+            let answers = verdicts(&cell(protocol, "10ms"));
+            let names: Vec<_> = answers
                 .iter()
                 .map(|one| (one.from.clone(), one.to.clone()))
                 .collect();
             let expected =
                 [("rest", "run"), ("run", "rest")].map(|(from, to)| (from.into(), to.into()));
             assert_eq!(names, expected);
-            found
+            answers
                 .into_iter()
-                .map(|one| one.found.unwrap())
+                .map(|one| one.transit.unwrap())
                 .collect::<Vec<_>>()
         };
         let idle = of("idle-time");
@@ -441,7 +441,7 @@ mod tests {
     }
 
     fn both(text: &str) -> Vec<Result<InTransit, String>> {
-        verdicts(text).into_iter().map(|one| one.found).collect()
+        verdicts(text).into_iter().map(|one| one.transit).collect()
     }
 
     #[test]
@@ -464,19 +464,19 @@ mod tests {
     #[test]
     fn where_tasks_go_on_an_idle_instant_has_come_by_the_end_of_the_longest_busy_period() {
         let text = cell("idle-time", "10ms").replace("\"arm.move\"", "\"arm.move\", \"arm.look\"");
-        for found in both(&text) {
-            let found = found.unwrap();
-            assert_eq!(found.offset, Some(found.latency_bound));
-            assert!(!found.latency_bound.is_zero());
+        for transit in both(&text) {
+            let transit = transit.unwrap();
+            assert_eq!(transit.offset, Some(transit.latency_bound));
+            assert!(!transit.latency_bound.is_zero());
         }
     }
 
     #[test]
     fn a_larger_reservation_has_to_be_in_force_before_new_tasks_start() {
-        let found = both(&cell("idle-time\", start = \"accepted", "10ms"));
-        let why = found[0].as_ref().unwrap_err();
+        let transits = both(&cell("idle-time\", start = \"accepted", "10ms"));
+        let why = transits[0].as_ref().unwrap_err();
         assert!(why.contains("start = \"in-force\""), "{why}");
-        assert!(found[1].is_ok(), "it shrinks: {found:?}");
+        assert!(transits[1].is_ok(), "it shrinks: {transits:?}");
     }
 
     /// A second domain of a higher or a lower priority, whose reservation changes with the mode.
@@ -499,19 +499,20 @@ mod tests {
         let changed = |budget: &str, period: &str| {
             format!(r#"{{ budget = "{budget}", period = "{period}", cpus = [1], priority = 60 }}"#)
         };
-        let wait = |found: &[ProtocolVerdict]| found[0].found.as_ref().unwrap().offset.unwrap();
+        let wait =
+            |verdicts: &[ProtocolVerdict]| verdicts[0].transit.as_ref().unwrap().offset.unwrap();
         let still = beside(60, &changed("1ms", "10ms"));
         let more = beside(60, &changed("1500us", "10ms"));
         assert!(wait(&still) < wait(&more), "{still:?} {more:?}");
         let other_period = beside(60, &changed("1ms", "20ms"));
-        let why = other_period[0].found.as_ref().unwrap_err();
+        let why = other_period[0].transit.as_ref().unwrap_err();
         assert!(
             why.contains("\"other\"") && why.contains("keep its period"),
             "{why}"
         );
         let too_much = beside(60, &changed("5ms", "10ms"));
-        assert!(too_much[0].found.is_err());
+        assert!(too_much[0].transit.is_err());
         let below = beside(40, &changed("2ms", "20ms").replace("60", "40"));
-        assert!(below.iter().all(|one| one.found.is_ok()), "{below:?}");
+        assert!(below.iter().all(|one| one.transit.is_ok()), "{below:?}");
     }
 }

@@ -63,9 +63,16 @@ impl ModeVerdict {
         services: Vec<ServiceVerdict>,
         cpus: Vec<CpuVerdict>,
     ) -> Self {
-        let met = |task: &TaskVerdict| matches!(task.verdict, Verdict::Met | Verdict::NoDeadline);
+        let met = |task: &TaskVerdict| {
+            matches!(
+                task.verdict,
+                DeadlineVerdict::Met | DeadlineVerdict::NoDeadline
+            )
+        };
         let schedulable = tasks.iter().all(met)
-            && services.iter().all(|one| one.verdict == Verdict::Met)
+            && services
+                .iter()
+                .all(|one| one.verdict == DeadlineVerdict::Met)
             && cpus.iter().all(|cpu| cpu.admitted);
         Self {
             mode: mode.map(Into::into),
@@ -101,7 +108,7 @@ pub struct TaskVerdict {
     #[serde(rename = "response_bound_ns", with = "nanoseconds::optional")]
     pub response_bound: Option<Duration>,
     /// Whether all jobs are in time.
-    pub verdict: Verdict,
+    pub verdict: DeadlineVerdict,
     /// Why not, or why nothing can be said.
     pub why: Option<String>,
     /// By what it was decided.
@@ -111,7 +118,7 @@ pub struct TaskVerdict {
 /// Whether the jobs of a task are in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum DeadlineVerdict {
     /// All of them are.
     Met,
     /// The bound is beyond the deadline, or there is none.
@@ -147,7 +154,7 @@ pub fn judge_some(
         if !is_wanted(mode.mode) {
             continue;
         }
-        let held = admission::ModeReservations::of(description, &mode)?;
+        let held = admission::JudgedReservations::of(description, &mode)?;
         let cpus = held.judge();
         let (mut tasks, mut services) = (Vec::new(), Vec::new());
         for (name, service) in &mode.services {
@@ -183,7 +190,7 @@ pub fn refused_cpus(deployed: &Description) -> Result<Vec<CpuVerdict>, Assessmen
     }
     let mut refused = Vec::new();
     for mode in modes(deployed) {
-        let cpus = admission::ModeReservations::of(deployed, &mode)?.judge();
+        let cpus = admission::JudgedReservations::of(deployed, &mode)?.judge();
         refused.extend(cpus.into_iter().filter(|cpu| !cpu.admitted));
     }
     Ok(refused)
@@ -272,14 +279,18 @@ impl ClientTimes<'_> {
 
 /// A verdict with its reason.
 struct TaskJudgement {
-    verdict: Verdict,
+    verdict: DeadlineVerdict,
     bound: Option<Duration>,
     why: Option<String>,
     method: Option<String>,
 }
 
 impl TaskJudgement {
-    fn without_bound(verdict: Verdict, why: impl Into<String>) -> Self {
+    fn undecided(why: impl Into<String>) -> Self {
+        Self::without_bound(DeadlineVerdict::Undecided, why)
+    }
+
+    fn without_bound(verdict: DeadlineVerdict, why: impl Into<String>) -> Self {
         Self {
             verdict,
             bound: None,
@@ -313,22 +324,25 @@ impl ServiceQuestion<'_> {
         &self,
         given: Result<GuaranteedSupply, String>,
     ) -> Result<(Vec<TaskVerdict>, Option<ServiceVerdict>), AssessmentError> {
-        let known = self.known()?;
-        let (judged, of_service) = self.judgements(&known, given)?;
+        let client_times = self.client_times()?;
+        let (judged, of_service) = self.judgements(&client_times, given)?;
         let service = (!self.is_own()).then(|| self.name.to_owned());
-        let each = known.iter().zip(judged).map(|(one, judged)| TaskVerdict {
-            domain: self.service.domain.clone(),
-            service: service.clone(),
-            task: one.name.into(),
-            execution: one.execution,
-            period: one.period,
-            deadline: one.task.relative_deadline(),
-            deadline_is_described: one.task.deadline.is_some(),
-            response_bound: judged.bound,
-            verdict: judged.verdict,
-            why: judged.why,
-            method: judged.method,
-        });
+        let each = client_times
+            .iter()
+            .zip(judged)
+            .map(|(one, judged)| TaskVerdict {
+                domain: self.service.domain.clone(),
+                service: service.clone(),
+                task: one.name.into(),
+                execution: one.execution,
+                period: one.period,
+                deadline: one.task.relative_deadline(),
+                deadline_is_described: one.task.deadline.is_some(),
+                response_bound: judged.bound,
+                verdict: judged.verdict,
+                why: judged.why,
+                method: judged.method,
+            });
         Ok((each.collect(), of_service))
     }
 
@@ -354,18 +368,19 @@ impl ServiceQuestion<'_> {
     /// The tasks, each with what may go before it.
     fn one_by_one(
         &self,
-        known: &[ClientTimes<'_>],
+        client_times: &[ClientTimes<'_>],
         given: &Result<GuaranteedSupply, String>,
     ) -> Vec<TaskJudgement> {
-        let undecided = |why: String| TaskJudgement::without_bound(Verdict::Undecided, why);
-        let each = known.iter().map(|one| match (self.obstacle(one), given) {
-            (Some(judged), _) => judged,
-            (None, Err(why)) => undecided(why.clone()),
-            (None, Ok(given)) => match self.judge(one, known, given) {
-                Ok(judged) => judged,
-                Err(error) => undecided(error.to_string()),
-            },
-        });
+        let each = client_times
+            .iter()
+            .map(|one| match (self.obstacle(one), given) {
+                (Some(judged), _) => judged,
+                (None, Err(why)) => TaskJudgement::undecided(why.clone()),
+                (None, Ok(given)) => match self.judge(one, client_times, given) {
+                    Ok(judged) => judged,
+                    Err(error) => TaskJudgement::undecided(error.to_string()),
+                },
+            });
         each.collect()
     }
 
@@ -393,15 +408,15 @@ impl ServiceQuestion<'_> {
 
     fn measured(&self) -> Result<BTreeMap<String, Distribution>, AssessmentError> {
         match execution_times(self.name, self.service, self.inputs, None) {
-            Ok(known) => Ok(known.measured),
+            Ok(times) => Ok(times.measured),
             Err(AssessmentError::NotCalibrated { .. }) => Ok(BTreeMap::new()),
             Err(error) => Err(error),
         }
     }
 
-    fn known(&self) -> Result<Vec<ClientTimes<'_>>, AssessmentError> {
+    fn client_times(&self) -> Result<Vec<ClientTimes<'_>>, AssessmentError> {
         let measured = self.measured()?;
-        let known = self.service.tasks.iter().map(|(name, task)| {
+        let client_times = self.service.tasks.iter().map(|(name, task)| {
             // A load of this task alone knows its longest execution time, which jitter does not change.
             let on_time = Task {
                 jitter: Duration::ZERO,
@@ -420,16 +435,19 @@ impl ServiceQuestion<'_> {
                 execution,
             }
         });
-        Ok(known.collect())
+        Ok(client_times.collect())
     }
 
     /// Why a task has no verdict of its own, whatever its domain gets.
     fn obstacle(&self, one: &ClientTimes<'_>) -> Option<TaskJudgement> {
-        let undecided = |why: String| Some(TaskJudgement::without_bound(Verdict::Undecided, why));
+        let undecided = |why: String| Some(TaskJudgement::undecided(why));
         match (one.period, one.task.deadline) {
             (None, None) => {
                 let why = "random arrivals, no deadline; `tailbound predict` tells its latencies";
-                return Some(TaskJudgement::without_bound(Verdict::NoDeadline, why));
+                return Some(TaskJudgement::without_bound(
+                    DeadlineVerdict::NoDeadline,
+                    why,
+                ));
             }
             (None, Some(_)) => {
                 return undecided(
@@ -463,10 +481,7 @@ impl ServiceQuestion<'_> {
     ) -> Result<TaskJudgement, AnalysisError> {
         let order = order_of(self.service);
         let Some(own) = one.sporadic()? else {
-            return Ok(TaskJudgement::without_bound(
-                Verdict::Undecided,
-                "it has no period",
-            ));
+            return Ok(TaskJudgement::undecided("it has no period"));
         };
         let deadline = own.deadline();
         let mut before = Vec::new();
@@ -483,13 +498,15 @@ impl ServiceQuestion<'_> {
                         "task \"{}\" may go first, and how much of it comes has no bound",
                         other.name
                     );
-                    return Ok(TaskJudgement::without_bound(Verdict::Undecided, why));
+                    return Ok(TaskJudgement::undecided(why));
                 }
             }
         }
         let blocking = match self.blocking(one, all, order) {
             Ok(blocking) => blocking,
-            Err(why) => return Ok(TaskJudgement::without_bound(Verdict::Undecided, why)),
+            Err(why) => {
+                return Ok(TaskJudgement::undecided(why));
+            }
         };
         let delayed = DelayedJobs {
             before: &before,
@@ -500,11 +517,11 @@ impl ServiceQuestion<'_> {
         let supply = given.supply()?;
         let (bound, method) = match (order, given.server) {
             (ServiceOrder::Unknown(why), _) => {
-                return Ok(TaskJudgement::without_bound(Verdict::Undecided, why));
+                return Ok(TaskJudgement::undecided(why));
             }
             (ServiceOrder::Deadline, _) => {
                 let why = "under EDF the tasks of a service are judged together";
-                return Ok(TaskJudgement::without_bound(Verdict::Undecided, why));
+                return Ok(TaskJudgement::undecided(why));
             }
             (ServiceOrder::Arrival, _) => delayed.by_arrival(supply.as_ref())?,
             (ServiceOrder::Priority(_), ReservationServer::Dedicated) => delayed.on_own_cpu()?,
@@ -636,7 +653,7 @@ fn judged(
     let (verdict, bound, why) = match bound {
         ResponseBound::Overloaded => {
             let why = "this and what goes before it need more than is given in the long run";
-            (Verdict::Missed, None, Some(why.to_owned()))
+            (DeadlineVerdict::Missed, None, Some(why.to_owned()))
         }
         ResponseBound::AtMost(response) if response > deadline => {
             let why = format!(
@@ -644,9 +661,9 @@ fn judged(
                  and {supplied} of CPU time is sure to be given",
                 response.saturating_sub(deadline)
             );
-            (Verdict::Missed, Some(response), Some(why))
+            (DeadlineVerdict::Missed, Some(response), Some(why))
         }
-        ResponseBound::AtMost(response) => (Verdict::Met, Some(response), None),
+        ResponseBound::AtMost(response) => (DeadlineVerdict::Met, Some(response), None),
     };
     TaskJudgement {
         verdict,

@@ -17,7 +17,7 @@ use tailbound_simulator::traces::{BLOCKS, ScheduleSlice, ScheduleWindow};
 use tailbound_time::Duration;
 
 use crate::AssessmentError;
-use crate::execution_times::Known;
+use crate::execution_times::ServiceTimes;
 
 /// How many periods of the longest reservation the window of a schedule shows.
 const SHOWN_PERIODS: u64 = 5;
@@ -55,15 +55,15 @@ pub struct Simulated {
 pub fn simulated(
     deployment: &Deployment,
     title: &str,
-    known: &BTreeMap<String, Known>,
+    times: &BTreeMap<String, ServiceTimes>,
     inputs: &InputFiles,
     span: SimulatedSpan,
 ) -> Result<Simulated, AssessmentError> {
     let resolved = &deployment.reserved;
     let mut hosted = deployment.description.clone();
     let mut inputs = inputs.clone();
-    put_known(&mut hosted, known, &mut inputs);
-    stretch_budgets(&mut hosted, known, resolved);
+    put_known(&mut hosted, times, &mut inputs);
+    stretch_budgets(&mut hosted, times, resolved);
     put_options_aside(&mut hosted);
     let promised = hosted.services.iter().filter(|(_, service)| {
         let domain = resolved.get(&service.domain);
@@ -80,7 +80,7 @@ pub fn simulated(
     };
     let mut simulated = Simulated::default();
     for host in hosted.hosts.keys().filter(|host| on(host)) {
-        let found = simulate_and_draw(
+        let simulation = simulate_and_draw(
             &HostQuery {
                 description: &hosted,
                 host,
@@ -94,10 +94,10 @@ pub fn simulated(
             &format!("{title}, {host}"),
             &mut simulated.schedules,
         )?;
-        for (name, responses) in found.services {
+        for (name, responses) in simulation.services {
             if let Some(responses) = responses.filter(|_| promised.contains(&name)) {
-                let responses = match known.get(&name) {
-                    Some(known) => as_known(responses, known),
+                let responses = match times.get(&name) {
+                    Some(times) => as_known(responses, times),
                     None => responses,
                 };
                 simulated.services.insert(name, responses);
@@ -128,24 +128,29 @@ fn simulate_and_draw(
     let Ok(mut windows) = windows.collect::<Result<Vec<_>, _>>() else {
         return Ok(simulate_host(query)?);
     };
-    let found = simulate_layout(query, &layout, &mut windows)?;
+    let simulation = simulate_layout(query, &layout, &mut windows)?;
     let drawn = layout.plans.iter().zip(windows);
     let drawn = drawn.filter(|(laid, _)| !laid.tasks.is_empty());
-    schedules.extend(drawn.map(|(laid, window)| (laid.title(name), window.finish(found.ended_ns))));
-    Ok(found)
+    schedules
+        .extend(drawn.map(|(laid, window)| (laid.title(name), window.finish(simulation.ended_ns))));
+    Ok(simulation)
 }
 
 /// Puts what calibration found in the place of the execution times that the description leaves to it;
 /// where round trips fill the queue, in the place of all.
-fn put_known(hosted: &mut Description, known: &BTreeMap<String, Known>, inputs: &mut InputFiles) {
+fn put_known(
+    hosted: &mut Description,
+    times: &BTreeMap<String, ServiceTimes>,
+    inputs: &mut InputFiles,
+) {
     for (name, service) in &mut hosted.services {
-        let Some(known) = known.get(name) else {
+        let Some(times) = times.get(name) else {
             continue;
         };
         for (task, content) in &mut service.tasks {
             let calibrated = matches!(content.execution_time, ExecutionTime::Calibrated { .. });
-            let measured = known.measured.get(task);
-            let measured = measured.filter(|_| calibrated || known.trip_and_execution.is_some());
+            let measured = times.measured.get(task);
+            let measured = measured.filter(|_| calibrated || times.trip_and_execution.is_some());
             let Some(samples) = measured.and_then(counted) else {
                 continue;
             };
@@ -179,7 +184,7 @@ fn counted(distribution: &Distribution) -> Option<Vec<SampleCount>> {
 /// says for which it lasts the least.
 fn stretch_budgets(
     hosted: &mut Description,
-    known: &BTreeMap<String, Known>,
+    times: &BTreeMap<String, ServiceTimes>,
     resolved: &BTreeMap<String, ResolvedDomain>,
 ) {
     for (name, domain) in &mut hosted.domains {
@@ -189,7 +194,7 @@ fn stretch_budgets(
         };
         let services = hosted.services.iter();
         let services = services.filter(|(_, service)| service.domain == *name);
-        let seen = services.filter_map(|(service, _)| match known.get(service)?.as_seen(server) {
+        let seen = services.filter_map(|(service, _)| match times.get(service)?.as_seen(server) {
             ReservationServer::Deferrable { budget, .. } => Some(budget),
             _ => None,
         });
@@ -211,15 +216,15 @@ fn put_options_aside(hosted: &mut Description) {
 }
 
 /// The response times as a client sees them, with what is taken for granted of round trips.
-fn as_known(mut responses: Distribution, known: &Known) -> Distribution {
+fn as_known(mut responses: Distribution, times: &ServiceTimes) -> Distribution {
     let assumptions = &mut responses.provenance.assumptions;
-    let overhead = known.dispatch_overhead;
+    let overhead = times.dispatch_overhead;
     if !overhead.is_zero() {
         assumptions.push(format!(
             "every response takes {overhead} longer for the way there and back"
         ));
     }
-    if let Some((trip, execution)) = known.trip_and_execution {
+    if let Some((trip, execution)) = times.trip_and_execution {
         assumptions.push(format!(
             "one request at a time: of a round trip of {trip}, {execution} is execution and uses \
              budget (means); other domains wait for whole trips"

@@ -23,7 +23,7 @@ use tailbound_time::{Duration, nanoseconds};
 use crate::AssessmentError;
 use crate::analysis::refuse_what_is_only_simulated;
 use crate::error::named;
-use crate::execution_times::{Known, execution_times};
+use crate::execution_times::{ServiceTimes, execution_times};
 use crate::mode_content::{ModeContent, modes};
 use crate::predicted_supply::{PredictedSupply, assumption_of_precedence};
 pub use run_budget::{CalibratedRuns, RunForecasts, RunGoal};
@@ -127,7 +127,7 @@ pub struct ServiceSizing {
 #[derive(Clone, Debug, Serialize)]
 pub struct Budgets {
     /// By what they were found.
-    pub rule: Rule,
+    pub rule: SizingRule,
     /// The periods that were looked at, and why these.
     pub periods: PeriodsLookedAt,
     /// The least budget at each period, and the choice.
@@ -167,7 +167,7 @@ impl ServiceSizing {
 
 /// By what a budget was found.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rule {
+pub enum SizingRule {
     /// It keeps the promises, for Poisson arrivals, on a server of this kind.
     Promises(ServerKind),
     /// A budget that keeps all promises at once in a share of the runs on a calibrated host, on a server of this kind.
@@ -185,7 +185,7 @@ pub enum Rule {
     AsOnOwnCpu,
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for SizingRule {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Promises(kind) => {
@@ -210,7 +210,7 @@ pub fn in_percent(share: f64) -> f64 {
     (share * 1e8).round() / 1e6
 }
 
-impl Serialize for Rule {
+impl Serialize for SizingRule {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
         out.collect_str(self)
     }
@@ -383,27 +383,27 @@ impl One<'_> {
             ))));
         }
         Ok(if poisson(self.service) {
-            let known = match execution_times(self.name, self.service, inputs, None) {
-                Ok(known) => known,
+            let times = match execution_times(self.name, self.service, inputs, None) {
+                Ok(times) => times,
                 Err(error @ AssessmentError::NotCalibrated { .. }) => {
                     return Ok(Err(NotSized::Because(error.to_string())));
                 }
                 Err(error) => return Err(error),
             };
-            self.by_promises(&known)
+            self.by_promises(&times)
         } else {
             self.as_on_own_cpu(&sharing, inputs)
         })
     }
 
     /// The least budgets that keep the promises of a service with Poisson tasks.
-    fn by_promises(&self, known: &Known) -> Result<Budgets, NotSized> {
+    fn by_promises(&self, times: &ServiceTimes) -> Result<Budgets, NotSized> {
         let kind = self.server_kind()?;
         let promises = self.promises()?;
         let queue = PoissonQueue::of_service(
             self.name,
             self.service,
-            &known.measured,
+            &times.measured,
             ReservationServer::Dedicated,
         )?;
         let range = self.promised_range();
@@ -415,7 +415,7 @@ impl One<'_> {
             margin: self.options.margin,
         };
         let sizing = size_watched(&query, self.options.watch)?;
-        Ok(self.sized(sizing, Rule::Promises(kind), range))
+        Ok(self.sized(sizing, SizingRule::Promises(kind), range))
     }
 
     /// The range that is asked for or described, or one below the strictest promise.
@@ -458,7 +458,7 @@ impl One<'_> {
             .map_err(NotSized::Because)?;
         let assumptions = runs.assumptions(goal.probability);
         let sizing = Sizing::of_runs(&budgets, self.options.margin, assumptions)?;
-        let rule = Rule::Runs {
+        let rule = SizingRule::Runs {
             kind,
             probability: goal.probability,
             duration: runs.duration(),
@@ -484,9 +484,9 @@ impl One<'_> {
         }
         let mut load = PeriodicLoad::default();
         for (name, service) in sharing {
-            let known = execution_times(name, service, inputs, None)
+            let times = execution_times(name, service, inputs, None)
                 .map_err(|error| NotSized::Because(error.to_string()))?;
-            let one = PeriodicLoad::of(service, &known.measured).map_err(|error| match error {
+            let one = PeriodicLoad::of(service, &times.measured).map_err(|error| match error {
                 AnalysisError::NotPeriodic { task } => NotSized::Because(format!(
                     "task \"{task}\" of service \"{name}\" is neither periodic nor sporadic, and \
                      others are: no analysis holds for such a mixture; give the tasks services and \
@@ -517,7 +517,7 @@ impl One<'_> {
         let periods = self.periods(&range, &tidy)?;
         let mut sizing = size_periodic(&load, &periods, self.options.margin)?;
         self.judge_promises(inputs, &mut sizing)?;
-        Ok(self.sized(sizing, Rule::AsOnOwnCpu, range))
+        Ok(self.sized(sizing, SizingRule::AsOnOwnCpu, range))
     }
 
     /// What is promised about all jobs of the service.
@@ -550,12 +550,12 @@ impl One<'_> {
         if self.service.slos.is_empty() {
             return Ok(());
         }
-        let known = execution_times(self.name, self.service, inputs, None)
+        let times = execution_times(self.name, self.service, inputs, None)
             .map_err(|error| NotSized::Because(error.to_string()))?;
         let predicted = predict(&ServiceQuery {
             name: self.name,
             service: self.service,
-            execution_times: known.measured,
+            execution_times: times.measured,
             server: ReservationServer::Dedicated,
             dispatch_overhead: Duration::ZERO,
         });
@@ -720,10 +720,10 @@ impl One<'_> {
         }
     }
 
-    fn sized(&self, sizing: Sizing, rule: Rule, range: PeriodsLookedAt) -> Budgets {
+    fn sized(&self, sizing: Sizing, rule: SizingRule, range: PeriodsLookedAt) -> Budgets {
         let sizing = match (self.is_capped(), &rule) {
             (true, _) => sizing.of_caps(),
-            (false, Rule::Promises(_) | Rule::Runs { .. }) => {
+            (false, SizingRule::Promises(_) | SizingRule::Runs { .. }) => {
                 sizing.assuming(assumption_of_precedence(&self.behind()))
             }
             (false, _) => sizing,
@@ -734,7 +734,7 @@ impl One<'_> {
                 budget: Some(choice.with_margin?.max(smallest).min(choice.period)),
                 period: Some(choice.period),
                 server: match rule {
-                    Rule::Promises(kind) | Rule::Runs { kind, .. }
+                    SizingRule::Promises(kind) | SizingRule::Runs { kind, .. }
                         if !self.is_capped() && Some(kind) != self.backend().server_kind() =>
                     {
                         Some(kind)

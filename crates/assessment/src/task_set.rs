@@ -408,18 +408,18 @@ pub fn earliest_deadline_first(
 ) -> Result<DemandAnswer, AnalysisError> {
     question.refuse_under_deadlines()?;
     let tasks = question.tasks;
-    let found = first_overload(tasks)?;
+    let overload = first_overload(tasks)?;
     let responses = edf_response_times(tasks)?;
     let names: Vec<String> = (1..=tasks.len()).map(|one| format!("task {one}")).collect();
     let named = names.iter().map(String::as_str).zip(tasks.iter().copied());
-    let shortage = match found.overload {
+    let shortage = match overload.overload {
         Some(Overload::Window { length, .. }) => {
             let named: Vec<(&str, SporadicTask)> = named.collect();
             Some(FirstShortage::of(&named, length, length))
         }
         _ => None,
     };
-    let why = match (&shortage, found.schedulable()) {
+    let why = match (&shortage, overload.schedulable()) {
         (_, true) => None,
         (Some(shortage), _) => Some(shortage.in_words()),
         (None, _) => Some("the tasks need more than one CPU".to_owned()),
@@ -429,14 +429,14 @@ pub fn earliest_deadline_first(
         .map(|((index, task), response)| TaskAnswer::of(index, task, &[]).with_response(response));
     Ok(DemandAnswer {
         policy: "edf",
-        schedulable: found.schedulable(),
+        schedulable: overload.schedulable(),
         tasks: rows.collect(),
         window: shortage.as_ref().map(|one| one.at),
         demand: shortage.as_ref().map(|one| one.demand),
         excess: shortage.as_ref().map(|one| one.excess),
         why,
-        method: found.method,
-        assumptions: found.assumptions,
+        method: overload.method,
+        assumptions: overload.assumptions,
         response_time_method: responses.method,
     })
 }

@@ -313,7 +313,7 @@ fn the_share_of_runs_that_keep_all_promises_is_that_of_the_band() {
         task: None,
     };
     let promises = [slo(50.0), slo(99.0)];
-    let told: Vec<f64> = promises
+    let shares: Vec<f64> = promises
         .iter()
         .map(|slo| {
             let promises = [slo.clone()];
@@ -331,10 +331,13 @@ fn the_share_of_runs_that_keep_all_promises_is_that_of_the_band() {
         ..plain
     });
     let together = together.unwrap();
-    assert!(together < told[0].min(told[1]), "{together} of {told:?}");
     assert!(
-        together >= told[0] + told[1] - 1.0,
-        "{together} of {told:?}"
+        together < shares[0].min(shares[1]),
+        "{together} of {shares:?}"
+    );
+    assert!(
+        together >= shares[0] + shares[1] - 1.0,
+        "{together} of {shares:?}"
     );
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tailbound_analysis::SporadicTask;
-use tailbound_assessment::schedulability::{ModeVerdict, TaskVerdict, Verdict, judge};
+use tailbound_assessment::schedulability::{DeadlineVerdict, ModeVerdict, TaskVerdict, judge};
 use tailbound_assessment::task_set::{PriorityQuestion, PriorityRule, fixed_priority};
 use tailbound_model::{Description, InputFiles};
 use tailbound_simulator::host::{HostQuery, Kept, MOST_EVENTS, simulate_host};
@@ -104,7 +104,7 @@ fn a_description_has_the_verdicts_of_its_task_set() {
         let judged = verdict(&description).tasks;
         let judged = judged
             .iter()
-            .map(|task| (task.response_bound, task.verdict == Verdict::Met));
+            .map(|task| (task.response_bound, task.verdict == DeadlineVerdict::Met));
         assert_eq!(
             judged.collect::<Vec<_>>(),
             expected.collect::<Vec<_>>(),

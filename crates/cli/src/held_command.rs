@@ -137,12 +137,12 @@ impl HeldCommand {
         let Some(status) = self.ender.status().map_err(Failure::from_error)? else {
             return Ok(None);
         };
-        let mut told = String::new();
+        let mut message = String::new();
         // The other end is closed by now: by the command's beginning, or by the process's end.
-        let read = self.stream.read_to_string(&mut told);
-        if read.is_ok() && !told.is_empty() {
+        let read = self.stream.read_to_string(&mut message);
+        if read.is_ok() && !message.is_empty() {
             return Err(Failure::with_help(
-                format!("cannot run {}: {told}", self.program),
+                format!("cannot run {}: {message}", self.program),
                 "it must be a program or a script that begins with #! and its interpreter",
             ));
         }
@@ -261,8 +261,8 @@ fn find_program(program: &str) -> Result<PathBuf, Failure> {
     } else {
         folders.map(|folder| folder.join(program)).collect()
     };
-    if let Some(found) = candidates.iter().find(|file| runs(file)) {
-        return Ok(found.clone());
+    if let Some(file) = candidates.iter().find(|file| runs(file)) {
+        return Ok(file.clone());
     }
     match candidates.iter().find(|file| file.exists()) {
         Some(file) if file.is_dir() => Err(Failure::with_help(
@@ -286,7 +286,7 @@ fn find_program(program: &str) -> Result<PathBuf, Failure> {
 
 fn runs(file: &Path) -> bool {
     let metadata = std::fs::metadata(file);
-    metadata.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 fn check_cpu(cpu: u32) -> Result<(), Failure> {

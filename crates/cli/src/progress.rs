@@ -1,17 +1,17 @@
 //! How far a run is, on standard error: a bar on a terminal, a line a step elsewhere.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use tailbound_experiment::{Observer, Step};
+use tailbound_experiment::{ExperimentStep, Observer};
 
 use crate::output::Output;
 
 /// Shows the steps of an experiment.
-pub struct Progress {
+pub struct ProgressDisplay {
     output: Output,
     bar: Option<ProgressBar>,
 }
 
-impl Progress {
+impl ProgressDisplay {
     /// A display that suits `output`.
     pub fn new(output: &Output) -> Self {
         let bar = output.interactive().then(|| {
@@ -27,8 +27,8 @@ impl Progress {
     }
 }
 
-impl Observer for Progress {
-    fn step(&mut self, step: &Step) {
+impl Observer for ProgressDisplay {
+    fn step(&mut self, step: &ExperimentStep) {
         match &self.bar {
             Some(bar) => {
                 bar.set_position((step.done * 1000.0) as u64);
@@ -47,7 +47,7 @@ impl Observer for Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressDisplay {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -5,7 +5,7 @@ use tailbound_assessment::interface::description::{
     DescriptionInterfaces, DescriptionQuery, DomainOrder, description_interfaces,
 };
 use tailbound_assessment::interface::{InterfaceQuery, SupplyKind};
-use tailbound_assessment::schedulability::Verdict;
+use tailbound_assessment::schedulability::DeadlineVerdict;
 use tailbound_model::{Description, InputFiles};
 use tailbound_time::Duration;
 
@@ -84,9 +84,15 @@ fn the_analysis_says_yes_with_the_least_budget_and_not_with_a_nanosecond_less() 
                 let description = described(budget, backend, scheduling);
                 let analysis = analyze(&description, &InputFiles::default()).unwrap();
                 let tasks = analysis.modes[0].tasks.iter();
-                tasks.map(|task| task.verdict).collect::<Vec<Verdict>>()
+                tasks
+                    .map(|task| task.verdict)
+                    .collect::<Vec<DeadlineVerdict>>()
             };
-            let all_met = |budget| verdicts(budget).iter().all(|one| *one == Verdict::Met);
+            let all_met = |budget| {
+                verdicts(budget)
+                    .iter()
+                    .all(|one| *one == DeadlineVerdict::Met)
+            };
             assert!(all_met(budget), "{scheduling} {backend} {budget}");
             let less = budget - Duration::from_nanos(1);
             assert!(!all_met(less), "{scheduling} {backend} {less}");

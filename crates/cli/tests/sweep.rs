@@ -137,10 +137,10 @@ fn simulated(file: &Path, seed: u64) -> Vec<HostSimulation> {
 
 /// What `simulate` says of the place of a row, as the row's last cells.
 fn expected(host: &HostSimulation, [domain, service, task]: [&str; 3]) -> [String; 9] {
-    let told = |number: Option<u64>| number.map(|it| it.to_string()).unwrap_or_default();
-    let times = |found: Option<&Distribution>| {
-        let upper = |p: f64| found.and_then(|found| found.quantile(p)?.high);
-        [0.5, 0.99].map(|p| told(upper(p).map(|time| time.as_nanos())))
+    let cell = |number: Option<u64>| number.map(|it| it.to_string()).unwrap_or_default();
+    let times = |responses: Option<&Distribution>| {
+        let upper = |p: f64| responses.and_then(|responses| responses.quantile(p)?.high);
+        [0.5, 0.99].map(|p| cell(upper(p).map(|time| time.as_nanos())))
     };
     let domain = &host.domains[domain];
     if task.is_empty() {
@@ -152,24 +152,24 @@ fn expected(host: &HostSimulation, [domain, service, task]: [&str; 3]) -> [Strin
     }
     let about = |it: &&TaskResult| it.service.as_deref().unwrap_or("") == service;
     let tasks: Vec<&TaskResult> = domain.tasks.iter().filter(about).collect();
-    let found = tasks.iter().find(|it| it.name == task);
+    let task_result = tasks.iter().find(|it| it.name == task);
     let sum = |count: fn(&TaskResult) -> u64| tasks.iter().map(|it| count(it)).sum::<u64>();
-    let responses = match found {
-        Some(found) => found.response_times.as_ref(),
+    let responses = match task_result {
+        Some(task_result) => task_result.response_times.as_ref(),
         None => host.services[service].as_ref(),
     };
     let late = tasks.iter().any(|it| it.deadline_ns.is_some());
     let [half, most] = times(responses);
     // Each owner has one task here, so what is told of all of them is told of it.
     [
-        told(Some(sum(|it| it.released))),
-        told(Some(sum(|it| it.unfinished))),
-        told(late.then(|| sum(|it| it.missed))),
-        found.map_or(String::new(), |it| it.cpu_share.to_string()),
+        cell(Some(sum(|it| it.released))),
+        cell(Some(sum(|it| it.unfinished))),
+        cell(late.then(|| sum(|it| it.missed))),
+        task_result.map_or(String::new(), |it| it.cpu_share.to_string()),
         String::new(),
         half,
         most,
-        told(tasks.iter().filter_map(|it| it.longest_ns).max()),
+        cell(tasks.iter().filter_map(|it| it.longest_ns).max()),
         String::new(),
     ]
 }
@@ -200,12 +200,12 @@ fn rows_are_what_simulate_says_of_the_same_description_and_seed() {
         let seed = row[column("seed")];
         let (_, hosts) = hosts.iter().find(|(one, _)| one == seed).unwrap();
         let place = ["domain", "service", "task"].map(|name| row[column(name)]);
-        let found: Vec<&str> = names
+        let cells: Vec<&str> = names
             .iter()
             .chain(&numbers)
             .map(|it| row[column(it)])
             .collect();
-        assert_eq!(found, expected(&hosts[0], place), "{place:?} of {seed}");
+        assert_eq!(cells, expected(&hosts[0], place), "{place:?} of {seed}");
     }
     // For each seed the five domains, their tasks (the hog is none), and the service.
     assert_eq!(rows.len(), 2 * (5 + 3 + 1));

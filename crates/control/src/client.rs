@@ -14,11 +14,15 @@ use tailbound_linux::process::{effective_uid, lock_holders};
 use tailbound_model::{ResourceInterface, WhenEmpty};
 use tailbound_time::Duration;
 
-use crate::control_frame::{self, Decoder, FrameError, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX};
+use crate::control_frame::{
+    self, ControlDecoder, FrameError, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX,
+};
 use crate::deadline::{is_timeout, remaining, std_duration, write_within};
 use crate::launch::{self, LaunchError, StartOptions};
-use crate::protocol::{DaemonStatus, Lease, Refusal, RefusalKind, Request, Response, Selection};
-use crate::standstill::{Condition, Standstill};
+use crate::protocol::{
+    ControlRequest, DaemonStatus, Lease, Refusal, RefusalKind, Response, Selection,
+};
+use crate::standstill::{ProcessCondition, Standstill};
 use crate::state_directory::StateDirectory;
 use crate::subsystem_request::SubsystemRequest;
 
@@ -119,7 +123,7 @@ impl ClientError {
 pub struct Client {
     stream: UnixStream,
     socket: PathBuf,
-    decoder: Decoder,
+    decoder: ControlDecoder,
     /// How long an answer may take.
     answer_within: Duration,
     /// The process that listens, as the kernel noted it; 0 if it is not visible.
@@ -160,13 +164,13 @@ impl Client {
         let mut client = Self {
             stream,
             socket,
-            decoder: Decoder::new(RESPONSE_BYTES_MAX),
+            decoder: ControlDecoder::new(RESPONSE_BYTES_MAX),
             answer_within: limit,
             listener: peer.pid,
             stop: Stop::default(),
             daemon: 0,
         };
-        let hello = Request::Hello {
+        let hello = ControlRequest::Hello {
             client: concat!("tailbound ", env!("CARGO_PKG_VERSION")).to_owned(),
         };
         // One that is stopped may be ended before it is looked at again.
@@ -222,7 +226,7 @@ impl Client {
     /// Why they would be refused, or why the daemon cannot be asked.
     pub fn plan(&mut self, requests: &[ReservationRequest]) -> Result<Vec<Plan>, ClientError> {
         let requests = requests.to_vec();
-        match self.ask(&Request::Plan { requests })? {
+        match self.ask(&ControlRequest::Plan { requests })? {
             Response::Planned { plans } => Ok(plans),
             other => Err(nonsense(&other)),
         }
@@ -251,7 +255,7 @@ impl Client {
         lease: Lease,
         when_empty: BTreeMap<String, WhenEmpty>,
     ) -> Result<Vec<Plan>, ClientError> {
-        let request = Request::Apply {
+        let request = ControlRequest::Apply {
             requests: requests.to_vec(),
             lease,
             when_empty,
@@ -271,7 +275,7 @@ impl Client {
         domain: &str,
         interface: &ResourceInterface,
     ) -> Result<Plan, ClientError> {
-        let request = Request::Change {
+        let request = ControlRequest::Change {
             domain: domain.to_owned(),
             interface: interface.clone(),
         };
@@ -286,7 +290,7 @@ impl Client {
     /// # Errors
     /// If the daemon cannot be asked.
     pub fn host(&mut self) -> Result<HostCapabilities, ClientError> {
-        match self.ask(&Request::Host {})? {
+        match self.ask(&ControlRequest::Host {})? {
             Response::Host { host } => Ok(*host),
             other => Err(nonsense(&other)),
         }
@@ -297,7 +301,7 @@ impl Client {
     /// # Errors
     /// If there is no such domain, something could not be put back, or the daemon cannot be asked.
     pub fn revert(&mut self, selection: Selection) -> Result<Vec<String>, ClientError> {
-        match self.ask(&Request::Revert { selection })? {
+        match self.ask(&ControlRequest::Revert { selection })? {
             Response::Reverted { domains } => Ok(domains),
             other => Err(nonsense(&other)),
         }
@@ -308,7 +312,7 @@ impl Client {
     /// # Errors
     /// If the daemon cannot be asked.
     pub fn status(&mut self) -> Result<DaemonStatus, ClientError> {
-        match self.ask(&Request::Status {})? {
+        match self.ask(&ControlRequest::Status {})? {
             Response::Status { status } => Ok(*status),
             other => Err(nonsense(&other)),
         }
@@ -319,7 +323,7 @@ impl Client {
     /// # Errors
     /// If the daemon cannot be asked.
     pub fn ledger(&mut self) -> Result<BTreeMap<String, LedgerSummary>, ClientError> {
-        match self.ask(&Request::Ledger {})? {
+        match self.ask(&ControlRequest::Ledger {})? {
             Response::Ledger { domains } => Ok(domains),
             other => Err(nonsense(&other)),
         }
@@ -330,7 +334,7 @@ impl Client {
     /// # Errors
     /// If the daemon cannot be asked.
     pub fn metrics(&mut self) -> Result<String, ClientError> {
-        match self.ask(&Request::Metrics {})? {
+        match self.ask(&ControlRequest::Metrics {})? {
             Response::Metrics { text } => Ok(text),
             other => Err(nonsense(&other)),
         }
@@ -349,7 +353,7 @@ impl Client {
             true => CHANGED_WITHIN,
             false => ANSWER_WITHIN,
         };
-        let request = Request::Subsystem {
+        let request = ControlRequest::Subsystem {
             name: R::SUBSYSTEM.to_owned(),
             body: serde_json::to_value(request).map_err(nonsense)?,
         };
@@ -364,17 +368,21 @@ impl Client {
     /// # Errors
     /// If something could not be put back, or the daemon cannot be asked.
     pub fn shutdown(mut self) -> Result<(), ClientError> {
-        match self.ask(&Request::Shutdown {})? {
+        match self.ask(&ControlRequest::Shutdown {})? {
             Response::ShuttingDown {} => Ok(()),
             other => Err(nonsense(&other)),
         }
     }
 
-    fn ask(&mut self, request: &Request) -> Result<Response, ClientError> {
+    fn ask(&mut self, request: &ControlRequest) -> Result<Response, ClientError> {
         self.ask_within(request, time_for(request))
     }
 
-    fn ask_within(&mut self, request: &Request, limit: Duration) -> Result<Response, ClientError> {
+    fn ask_within(
+        &mut self,
+        request: &ControlRequest,
+        limit: Duration,
+    ) -> Result<Response, ClientError> {
         self.answer_within = limit;
         let bytes = control_frame::encode(request, REQUEST_BYTES_MAX).map_err(frame_error)?;
         // A refusal may be waiting for us even where the daemon takes no more.
@@ -434,19 +442,19 @@ impl Client {
 }
 
 /// How long the answer to a request may take.
-fn time_for(request: &Request) -> Duration {
+fn time_for(request: &ControlRequest) -> Duration {
     match request {
-        Request::Apply { .. }
-        | Request::Change { .. }
-        | Request::Subsystem { .. }
-        | Request::Revert { .. }
-        | Request::Shutdown {} => CHANGED_WITHIN,
-        Request::Hello { .. }
-        | Request::Plan { .. }
-        | Request::Host {}
-        | Request::Status {}
-        | Request::Ledger {}
-        | Request::Metrics {} => ANSWER_WITHIN,
+        ControlRequest::Apply { .. }
+        | ControlRequest::Change { .. }
+        | ControlRequest::Subsystem { .. }
+        | ControlRequest::Revert { .. }
+        | ControlRequest::Shutdown {} => CHANGED_WITHIN,
+        ControlRequest::Hello { .. }
+        | ControlRequest::Plan { .. }
+        | ControlRequest::Host {}
+        | ControlRequest::Status {}
+        | ControlRequest::Ledger {}
+        | ControlRequest::Metrics {} => ANSWER_WITHIN,
     }
 }
 
@@ -460,7 +468,7 @@ struct Stop {
 impl Stop {
     /// Looks at it; for how long it has been stopped at every look.
     fn look(&mut self, daemon: u32) -> time::Duration {
-        if !Condition::of(daemon).is_stopped() {
+        if !ProcessCondition::of(daemon).is_stopped() {
             *self = Self::default();
             return time::Duration::ZERO;
         }

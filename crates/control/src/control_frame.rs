@@ -19,7 +19,7 @@ pub const RESPONSE_BYTES_MAX: usize = 16 * 1024 * 1024;
 #[derive(Debug)]
 pub enum ControlProtocol {}
 
-impl frame::Protocol for ControlProtocol {
+impl frame::FrameProtocol for ControlProtocol {
     const MAGIC: [u8; 2] = MAGIC;
     const VERSION: u16 = PROTOCOL_VERSION;
     const NAME: &'static str = "control protocol";
@@ -27,7 +27,7 @@ impl frame::Protocol for ControlProtocol {
 }
 
 /// Cuts what a control socket receives into the payloads of frames.
-pub type Decoder = frame::Decoder<ControlProtocol>;
+pub type ControlDecoder = frame::Decoder<ControlProtocol>;
 
 /// The frame of `message`.
 ///

@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 pub const HEADER_BYTES: usize = 8;
 
 /// What tells the frames of one protocol from those of others.
-pub trait Protocol {
+pub trait FrameProtocol {
     /// The bytes that begin every frame.
     const MAGIC: [u8; 2];
     /// The version of the messages and their meaning.
@@ -37,10 +37,10 @@ pub trait Protocol {
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// The first bytes are not ours.
-    #[error("this is no frame of the {protocol}: it starts with {found:02x?} where \"{}\" should stand", Magic(*.expected))]
+    #[error("this is no frame of the {protocol}: it starts with {magic:02x?} where \"{}\" should stand", Magic(*.expected))]
     NotOurs {
         /// What stands where the magic bytes should.
-        found: [u8; 2],
+        magic: [u8; 2],
         /// The magic bytes.
         expected: [u8; 2],
         /// The protocol that was expected.
@@ -48,11 +48,11 @@ pub enum FrameError {
     },
     /// The peer speaks another version.
     #[error(
-        "the peer speaks version {found} of the {protocol}, this end version {expected}; {remedy}"
+        "the peer speaks version {version} of the {protocol}, this end version {expected}; {remedy}"
     )]
     Version {
         /// The version of the peer.
-        found: u16,
+        version: u16,
         /// Our version.
         expected: u16,
         /// The protocol that was expected.
@@ -82,9 +82,9 @@ impl fmt::Display for Magic {
     }
 }
 
-fn not_ours<P: Protocol>(found: [u8; 2]) -> FrameError {
+fn not_ours<P: FrameProtocol>(magic: [u8; 2]) -> FrameError {
     FrameError::NotOurs {
-        found,
+        magic,
         expected: P::MAGIC,
         protocol: P::NAME,
     }
@@ -98,7 +98,7 @@ pub struct Decoder<P> {
     protocol: PhantomData<P>,
 }
 
-impl<P: Protocol> Decoder<P> {
+impl<P: FrameProtocol> Decoder<P> {
     /// A decoder that takes payloads of at most `payload_max` bytes.
     pub fn new(payload_max: usize) -> Self {
         Self {
@@ -138,7 +138,7 @@ impl<P: Protocol> Decoder<P> {
         let version = u16::from_be_bytes([v0, v1]);
         if version != P::VERSION {
             return Err(FrameError::Version {
-                found: version,
+                version,
                 expected: P::VERSION,
                 protocol: P::NAME,
                 remedy: P::REMEDY,
@@ -175,7 +175,7 @@ impl<P: Protocol> Decoder<P> {
 ///
 /// # Errors
 /// [`FrameError::TooLong`] if its JSON is longer than `payload_max` bytes.
-pub fn encode<P: Protocol, T: Serialize>(
+pub fn encode<P: FrameProtocol, T: Serialize>(
     message: &T,
     payload_max: usize,
 ) -> Result<Vec<u8>, FrameError> {

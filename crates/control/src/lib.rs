@@ -28,7 +28,7 @@ pub mod takeover;
 
 pub use client::{Client, ClientError};
 pub use launch::{LaunchError, StartOptions};
-pub use origin::{EndReason, Ending, Origin, Peer};
+pub use origin::{EarlyEnding, EndReason, Origin, Peer};
 pub use presence::Presence;
 pub use protocol::{
     DaemonStatus, HeldBy, Lease, Refusal, RefusalKind, ReservationStatus, Selection, WatchdogStatus,

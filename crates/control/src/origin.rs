@@ -115,7 +115,7 @@ impl std::fmt::Display for EndReason {
 
 /// A reservation that ended before whoever asked for it wanted it to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ending {
+pub struct EarlyEnding {
     /// Its domain.
     pub domain: String,
     /// Whom it came from.
@@ -127,11 +127,11 @@ pub struct Ending {
 
 /// The latest endings, the newest last.
 #[derive(Clone, Debug, Default)]
-pub struct Endings(VecDeque<Ending>);
+pub struct Endings(VecDeque<EarlyEnding>);
 
 impl Endings {
     /// Remembers one.
-    pub fn add(&mut self, ending: Ending) {
+    pub fn add(&mut self, ending: EarlyEnding) {
         if self.0.len() == ENDINGS_MAX {
             self.0.pop_front();
         }
@@ -139,12 +139,12 @@ impl Endings {
     }
 
     /// Forgets some.
-    pub fn forget(&mut self, which: impl Fn(&Ending) -> bool) {
+    pub fn forget(&mut self, which: impl Fn(&EarlyEnding) -> bool) {
         self.0.retain(|ending| !which(ending));
     }
 
     /// All that are remembered.
-    pub fn list(&self) -> Vec<Ending> {
+    pub fn list(&self) -> Vec<EarlyEnding> {
         self.0.iter().cloned().collect()
     }
 }
@@ -158,8 +158,8 @@ mod tests {
     #[test]
     fn a_command_is_one_readable_line() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let told = readable(&words("/usr/bin/tailbound apply arm\u{1b}[2J.toml"));
-        assert_eq!(told, "tailbound apply arm?[2J.toml");
+        let command = readable(&words("/usr/bin/tailbound apply arm\u{1b}[2J.toml"));
+        assert_eq!(command, "tailbound apply arm?[2J.toml");
         let long = readable(&words(&format!("tailbound {}", "ä".repeat(1000))));
         assert_eq!(long.chars().count(), COMMAND_CHARACTERS_MAX + 3);
         assert_eq!(readable(&[]), "");
@@ -175,7 +175,7 @@ mod tests {
             connected_at_s: 1,
         };
         for number in 0..2 * ENDINGS_MAX as u64 {
-            endings.add(Ending {
+            endings.add(EarlyEnding {
                 domain: format!("d{number}"),
                 origin: Some(Origin {
                     number,
@@ -188,6 +188,9 @@ mod tests {
         assert_eq!(list.len(), ENDINGS_MAX);
         assert_eq!(list.last().unwrap().domain, "d127");
         let text = serde_json::to_string(&list).unwrap();
-        assert_eq!(serde_json::from_str::<Vec<Ending>>(&text).unwrap(), list);
+        assert_eq!(
+            serde_json::from_str::<Vec<EarlyEnding>>(&text).unwrap(),
+            list
+        );
     }
 }

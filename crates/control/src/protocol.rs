@@ -12,13 +12,13 @@ use tailbound_enforcement::{
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{ResourceInterface, WhenEmpty};
 
-use crate::origin::{Ending, Origin};
+use crate::origin::{EarlyEnding, Origin};
 use crate::presence::Presence;
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "request", deny_unknown_fields)]
-pub enum Request {
+pub enum ControlRequest {
     /// Who is there?
     Hello {
         /// The client's name and release, for the daemon's log.
@@ -70,7 +70,7 @@ pub enum Request {
     Shutdown {},
 }
 
-impl Request {
+impl ControlRequest {
     /// Whether any user may ask for it: it changes nothing and costs little. What a subsystem opens to
     /// everyone the subsystem declares itself.
     pub fn is_open_to_everyone(&self) -> bool {
@@ -184,7 +184,7 @@ pub struct DaemonStatus {
     /// What was found and taken back when the daemon started.
     pub recovered: Recovery,
     /// The latest reservations that ended before whoever asked for them wanted it.
-    pub ended: Vec<Ending>,
+    pub ended: Vec<EarlyEnding>,
     /// What the subsystems that have something to say, say of themselves, by their names.
     #[serde(default)]
     pub subsystems: BTreeMap<String, Value>,

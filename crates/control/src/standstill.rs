@@ -13,7 +13,7 @@ const PROGRAM: &str = "tailboundd";
 
 /// How a process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Condition {
+pub enum ProcessCondition {
     /// All its threads are stopped.
     Stopped(StoppedBy),
     /// In this state, as a letter of proc(5).
@@ -22,7 +22,7 @@ pub enum Condition {
     Unknown,
 }
 
-impl Condition {
+impl ProcessCondition {
     /// That of process `pid`.
     pub fn of(pid: u32) -> Self {
         match (stopped_by(pid), state_letter(pid)) {
@@ -38,7 +38,7 @@ impl Condition {
     }
 }
 
-impl fmt::Display for Condition {
+impl fmt::Display for ProcessCondition {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stopped(StoppedBy::Signal) => {
@@ -61,9 +61,9 @@ pub struct Standstill {
     /// The daemon's process; 0 if it is not visible.
     pub daemon: u32,
     /// How it is.
-    pub condition: Condition,
+    pub condition: ProcessCondition,
     /// The watchdog's process and how it is, if there is one.
-    pub watchdog: Option<(u32, Condition)>,
+    pub watchdog: Option<(u32, ProcessCondition)>,
     /// How long it was waited for.
     pub limit: Duration,
 }
@@ -76,8 +76,8 @@ impl Standstill {
         let watchdog = children.into_iter().find(is_watchdog);
         Self {
             daemon,
-            condition: Condition::of(daemon),
-            watchdog: watchdog.map(|pid| (pid, Condition::of(pid))),
+            condition: ProcessCondition::of(daemon),
+            watchdog: watchdog.map(|pid| (pid, ProcessCondition::of(pid))),
             limit,
         }
     }
@@ -111,7 +111,7 @@ impl fmt::Display for Standstill {
             "tailboundd (process {daemon}) {condition} and has not answered for {limit}; "
         )?;
         match &self.watchdog {
-            Some((pid, found)) if !found.is_stopped() => write!(
+            Some((pid, condition)) if !condition.is_stopped() => write!(
                 out,
                 "its watchdog (process {pid}) takes everything back within {TAKEN_BACK_WITHIN}"
             ),
@@ -132,9 +132,12 @@ impl fmt::Display for Standstill {
 mod tests {
     use super::*;
 
-    const STOPPED: Condition = Condition::Stopped(StoppedBy::Signal);
+    const STOPPED: ProcessCondition = ProcessCondition::Stopped(StoppedBy::Signal);
 
-    fn told(condition: Condition, watchdog: Option<(u32, Condition)>) -> (String, bool) {
+    fn in_words(
+        condition: ProcessCondition,
+        watchdog: Option<(u32, ProcessCondition)>,
+    ) -> (String, bool) {
         let standstill = Standstill {
             daemon: 4711,
             condition,
@@ -146,20 +149,20 @@ mod tests {
 
     #[test]
     fn what_is_found_is_said_with_what_to_do() {
-        let (text, for_good) = told(STOPPED, Some((4712, Condition::State('S'))));
+        let (text, for_good) = in_words(STOPPED, Some((4712, ProcessCondition::State('S'))));
         assert!(text.contains("process 4711) is stopped (state T"), "{text}");
         assert!(
             text.contains("4712) takes everything back within"),
             "{text}"
         );
         assert!(!for_good);
-        let (text, for_good) = told(STOPPED, Some((4712, STOPPED)));
+        let (text, for_good) = in_words(STOPPED, Some((4712, STOPPED)));
         assert!(text.contains("`tailbound revert` ends both"), "{text}");
         assert!(for_good);
-        let (text, for_good) = told(STOPPED, None);
+        let (text, for_good) = in_words(STOPPED, None);
         assert!(text.contains("no watchdog"), "{text}");
         assert!(for_good);
-        let (text, for_good) = told(Condition::State('R'), None);
+        let (text, for_good) = in_words(ProcessCondition::State('R'), None);
         assert!(text.contains("waits for a CPU"), "{text}");
         assert!(!for_good);
     }

@@ -108,7 +108,7 @@ impl StateDirectory {
     pub fn open_log(&self) -> Result<File, StateDirectoryError> {
         let path = self.log();
         let unusable = |source| self.unusable(&path, source);
-        let full = fs::metadata(&path).is_ok_and(|found| found.len() > 1024 * 1024);
+        let full = fs::metadata(&path).is_ok_and(|metadata| metadata.len() > 1024 * 1024);
         let mut options = OpenOptions::new();
         let options = options.create(true).append(true).mode(0o600);
         let file = options.open(&path).map_err(unusable)?;

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// `SubsystemRequest` is all that one subsystem can be asked. It travels in the envelope
-/// [`crate::protocol::Request::Subsystem`], so that neither the protocol nor the client names subsystems.
+/// [`crate::protocol::ControlRequest::Subsystem`], so that neither the protocol nor the client names subsystems.
 pub trait SubsystemRequest: Serialize + DeserializeOwned {
     /// The subsystem.
     const SUBSYSTEM: &'static str;

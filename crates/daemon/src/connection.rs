@@ -5,18 +5,18 @@ use std::os::unix::net::UnixStream;
 use std::time;
 
 use tailbound_control::control_frame::{
-    self, Decoder, FrameError, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX,
+    self, ControlDecoder, FrameError, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX,
 };
 use tailbound_control::deadline::{is_timeout, remaining, std_duration, write_within};
-use tailbound_control::protocol::{Refusal, RefusalKind, Request, Response};
+use tailbound_control::protocol::{ControlRequest, Refusal, RefusalKind, Response};
 use tailbound_time::Duration;
 
-use crate::leases::{ConnectionId, Reservations};
-use crate::service::{Counters, Service};
+use crate::leases::{ConnectionId, LeasedReservations};
+use crate::service::{Counters, DaemonService};
 
 /// How long a client may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct ClientPatience {
     /// From the first byte of a frame to its last, and for taking in an answer.
     pub frame: Duration,
     /// Between two frames, for users who may change things. A connection that a reservation is
@@ -26,7 +26,7 @@ pub struct Patience {
     pub idle_others: Duration,
 }
 
-impl Default for Patience {
+impl Default for ClientPatience {
     fn default() -> Self {
         Self {
             frame: Duration::from_secs(5),
@@ -58,14 +58,14 @@ enum NoRequest {
 }
 
 /// Answers the requests of one connection until it ends, then takes back what was leased to it.
-pub fn serve<R: Reservations + Send + 'static>(
+pub fn serve<R: LeasedReservations + Send + 'static>(
     stream: &UnixStream,
-    service: &Service<R>,
+    service: &DaemonService<R>,
     id: ConnectionId,
     trusted: bool,
-    patience: Patience,
+    patience: ClientPatience,
 ) -> End {
-    let connection = Connection {
+    let connection = ClientConnection {
         stream,
         service,
         id,
@@ -77,23 +77,23 @@ pub fn serve<R: Reservations + Send + 'static>(
     connection.run()
 }
 
-struct Connection<'a, R: Reservations + Send + 'static> {
+struct ClientConnection<'a, R: LeasedReservations + Send + 'static> {
     stream: &'a UnixStream,
-    service: &'a Service<R>,
+    service: &'a DaemonService<R>,
     id: ConnectionId,
     trusted: bool,
-    patience: Patience,
+    patience: ClientPatience,
 }
 
-impl<R: Reservations + Send + 'static> Drop for Connection<'_, R> {
+impl<R: LeasedReservations + Send + 'static> Drop for ClientConnection<'_, R> {
     fn drop(&mut self) {
         self.service.disconnect(self.id);
     }
 }
 
-impl<R: Reservations + Send + 'static> Connection<'_, R> {
+impl<R: LeasedReservations + Send + 'static> ClientConnection<'_, R> {
     fn run(self) -> End {
-        let mut decoder = Decoder::new(REQUEST_BYTES_MAX);
+        let mut decoder = ControlDecoder::new(REQUEST_BYTES_MAX);
         loop {
             let request = match self.next_request(&mut decoder) {
                 Ok(request) => request,
@@ -113,7 +113,7 @@ impl<R: Reservations + Send + 'static> Connection<'_, R> {
                     return self.give_up(kind, &error.to_string());
                 }
             };
-            let ends = self.trusted && request == Request::Shutdown {};
+            let ends = self.trusted && request == ControlRequest::Shutdown {};
             let response = self.service.answer(self.id, self.trusted, request);
             let sent = self.send(&response);
             if ends {
@@ -139,7 +139,7 @@ impl<R: Reservations + Send + 'static> Connection<'_, R> {
         End::Misbehaved
     }
 
-    fn next_request(&self, decoder: &mut Decoder) -> Result<Request, NoRequest> {
+    fn next_request(&self, decoder: &mut ControlDecoder) -> Result<ControlRequest, NoRequest> {
         let mut deadline = None;
         let mut bytes = [0; 16 * 1024];
         loop {

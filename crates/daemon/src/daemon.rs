@@ -22,12 +22,12 @@ use tailbound_linux::scheduling::{SchedulingSetting, scheduling_of, set_scheduli
 use tailbound_linux::thread::WakeUp;
 use tailbound_time::{Clock, Duration};
 
-use crate::connection::{self, End, Patience};
+use crate::connection::{self, ClientPatience, End};
 use crate::detachment;
-use crate::guardian::{Guardian, Stopping, WatchdogParts};
-use crate::leases::{ConnectionId, Reservations};
+use crate::guardian::{Guardian, WatchdogParts, WatchdogStop};
+use crate::leases::{ConnectionId, LeasedReservations};
 use crate::reservations::enforcer_of_this_host;
-use crate::service::{self, Counters, Service};
+use crate::service::{self, Counters, DaemonService};
 use crate::service_manager;
 use tailbound_control::control_frame::{self, RESPONSE_BYTES_MAX};
 use tailbound_control::deadline::{self, std_duration};
@@ -141,7 +141,7 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
         heartbeat,
     })
     .map_err(system("make a watchdog's guardian"))?;
-    let service = Service::new(
+    let service = DaemonService::new(
         reservations,
         Box::new(guardian.clone()),
         recovered,
@@ -155,7 +155,7 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
         open: Mutex::default(),
         ending: AtomicBool::new(false),
         wake: WakeUp::new().map_err(system("make a wake-up"))?,
-        patience: Patience::default(),
+        patience: ClientPatience::default(),
         pulse,
     });
     daemon.begin_pulse();
@@ -175,8 +175,8 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
     let _ = fs::remove_file(directory.socket());
     let closed = daemon.close();
     guardian.stop(match closed {
-        Ok(()) => Stopping::InOrder,
-        Err(_) => Stopping::Abandoning,
+        Ok(()) => WatchdogStop::InOrder,
+        Err(_) => WatchdogStop::Abandoning,
     });
     if guardian_thread.join().is_err() {
         warn("the guardian panicked");
@@ -191,9 +191,9 @@ fn leave_real_time() {
     use SchedulingSetting::{Batch, Idle, Other};
     match scheduling_of(own_thread()) {
         Ok(Other { .. } | Batch { .. } | Idle) => {}
-        found => match set_scheduling(own_thread(), Other { nice: 0 }) {
-            Ok(()) => note(format_args!("left {found:?} for SCHED_OTHER")),
-            Err(error) => warn(format_args!("cannot leave {found:?}: {error}")),
+        setting => match set_scheduling(own_thread(), Other { nice: 0 }) {
+            Ok(()) => note(format_args!("left {setting:?} for SCHED_OTHER")),
+            Err(error) => warn(format_args!("cannot leave {setting:?}: {error}")),
         },
     }
 }
@@ -266,11 +266,11 @@ fn listen(directory: &StateDirectory) -> Result<UnixListener, DaemonError> {
 
 /// What the threads of the daemon share.
 struct Daemon<R> {
-    service: Service<R>,
+    service: DaemonService<R>,
     open: Mutex<HashMap<ConnectionId, OpenConnection>>,
     ending: AtomicBool,
     wake: WakeUp,
-    patience: Patience,
+    patience: ClientPatience,
     pulse: Option<HeartbeatRow>,
 }
 
@@ -279,7 +279,7 @@ struct OpenConnection {
     trusted: bool,
 }
 
-impl<R: Reservations + Send + 'static> Daemon<R> {
+impl<R: LeasedReservations + Send + 'static> Daemon<R> {
     fn serve(
         self: &Arc<Self>,
         listener: &UnixListener,
@@ -458,12 +458,12 @@ enum Next {
 }
 
 /// Takes a connection out of the list when its thread ends, however that comes about.
-struct Closing<'a, R: Reservations + Send + 'static> {
+struct Closing<'a, R: LeasedReservations + Send + 'static> {
     daemon: &'a Daemon<R>,
     id: ConnectionId,
 }
 
-impl<R: Reservations + Send + 'static> Drop for Closing<'_, R> {
+impl<R: LeasedReservations + Send + 'static> Drop for Closing<'_, R> {
     fn drop(&mut self) {
         self.daemon.open().remove(&self.id);
         self.daemon.wake.signal();

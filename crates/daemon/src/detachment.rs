@@ -45,7 +45,7 @@ pub fn detach(
 ) -> Result<(), DetachError> {
     directory.prepare().map_err(DetachError::of)?;
     let log = directory.open_log().map_err(DetachError::of)?;
-    let log_before = log.metadata().map_or(0, |found| found.len());
+    let log_before = log.metadata().map_or(0, |metadata| metadata.len());
     leave_the_caller();
     service_manager::hide_from(&mut command);
     let mut child = command

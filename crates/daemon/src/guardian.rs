@@ -18,7 +18,7 @@ use tailbound_model::CpuSet;
 use tailbound_time::Clock;
 
 use crate::service::Protection;
-use crate::watch_channel::{ChannelError, Order, Report, WatchChannel};
+use crate::watch_channel::{ChannelError, WatchChannel, WatchOrder, WatchReport};
 use crate::watchdog_watch::{WatchdogState, WatchdogWatch};
 use tailbound_control::deadline::remaining;
 use tailbound_control::protocol::{Refusal, RefusalKind, WatchdogStatus};
@@ -49,7 +49,7 @@ pub struct WatchdogParts {
 
 /// How the daemon leaves its watchdog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stopping {
+pub enum WatchdogStop {
     /// Everything has been taken back: the watchdog ends first.
     InOrder,
     /// Something could not be taken back: the watchdog outlives the daemon, and tries it once more.
@@ -59,21 +59,21 @@ pub enum Stopping {
 /// Keeps a watchdog running.
 #[derive(Clone)]
 pub struct Guardian {
-    shared: Arc<Shared>,
+    shared: Arc<SharedGuardian>,
 }
 
-struct Shared {
+struct SharedGuardian {
     parts: WatchdogParts,
-    state: Mutex<State>,
+    state: Mutex<GuardianState>,
     changed: Condvar,
     wake: WakeUp,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct GuardianState {
     /// From the first reservation on.
     wanted: bool,
-    stopping: Option<Stopping>,
+    stopping: Option<WatchdogStop>,
     /// The present watchdog's process and how it is scheduled.
     ready: Option<(u32, String)>,
     restarts: u64,
@@ -88,7 +88,7 @@ impl Guardian {
     /// If the kernel gives no descriptor to wake it with.
     pub fn new(parts: WatchdogParts) -> io::Result<Self> {
         Ok(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedGuardian {
                 parts,
                 state: Mutex::default(),
                 changed: Condvar::new(),
@@ -110,7 +110,7 @@ impl Guardian {
     }
 
     /// Ends the guarding, and the watchdog unless it is left behind.
-    pub fn stop(&self, how: Stopping) {
+    pub fn stop(&self, how: WatchdogStop) {
         self.shared.lock().stopping = Some(how);
         self.shared.changed.notify_all();
         self.shared.wake.signal();
@@ -184,8 +184,8 @@ enum WatchdogEnd {
     Stopped,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedGuardian {
+    fn lock(&self) -> MutexGuard<'_, GuardianState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -260,14 +260,14 @@ impl Shared {
     }
 
     fn hand_over(&self, channel: &mut WatchChannel) -> Result<String, ChannelError> {
-        let begin = Order::Begin {
+        let begin = WatchOrder::Begin {
             daemon: std::process::id(),
             journals: self.parts.journals.clone(),
         };
         let descriptors = [self.parts.lock.as_fd(), self.parts.heartbeat.as_fd()];
         channel.send(&begin, &descriptors)?;
         loop {
-            if let Report::Ready { scheduling } = channel.receive()? {
+            if let WatchReport::Ready { scheduling } = channel.receive()? {
                 return Ok(scheduling);
             }
         }
@@ -275,7 +275,7 @@ impl Shared {
 
     /// Until this watchdog ends, by itself or by our wish.
     fn stay_with(&self, mut child: Child, mut channel: WatchChannel) -> WatchdogEnd {
-        let mut told = CpuSet::new();
+        let mut sent_cpus = CpuSet::new();
         let mut watch = WatchdogWatch::new(child.id());
         loop {
             self.wake.take();
@@ -284,7 +284,7 @@ impl Shared {
                 (state.stopping, state.served.clone())
             };
             if let Some(how) = stopping {
-                if how == Stopping::InOrder {
+                if how == WatchdogStop::InOrder {
                     self.end_in_order(&mut child, &channel);
                 } else {
                     // Our end of the channel stays open until this process ends.
@@ -301,27 +301,27 @@ impl Shared {
                 }
             };
             if !lost && watch.is_to_be_asked(now) {
-                lost = channel.send(&Order::Ask {}, &[]).is_err();
+                lost = channel.send(&WatchOrder::Ask {}, &[]).is_err();
             }
-            if !lost && served != told {
+            if !lost && served != sent_cpus {
                 lost = channel
                     .send(
-                        &Order::Serves {
+                        &WatchOrder::Serves {
                             cpus: served.clone(),
                         },
                         &[],
                     )
                     .is_err();
-                told = served;
+                sent_cpus = served;
             }
             let descriptors = [channel.stream().as_fd(), self.wake.as_fd()];
             if !lost {
                 let limit = look_again_at.saturating_since(Monotonic.now());
                 let ready = wait_readable(&descriptors, Some(limit));
                 lost = match ready.as_deref() {
-                    Ok([found, ..]) if found.closed => true,
-                    Ok([found, ..]) if found.readable => match channel.receive() {
-                        Ok(Report::Here {} | Report::Ready { .. }) => {
+                    Ok([readiness, ..]) if readiness.closed => true,
+                    Ok([readiness, ..]) if readiness.readable => match channel.receive() {
+                        Ok(WatchReport::Here {} | WatchReport::Ready { .. }) => {
                             watch.has_answered();
                             false
                         }
@@ -351,7 +351,7 @@ impl Shared {
     fn end_in_order(&self, child: &mut Child, channel: &WatchChannel) {
         self.lock().ready = None;
         // If it does not take the order it is dead, or about to be.
-        let _ = channel.send(&Order::Stop {}, &[]);
+        let _ = channel.send(&WatchOrder::Stop {}, &[]);
         let deadline = time::Instant::now() + READY_WITHIN;
         // It closes the channel by ending.
         while let Some(left) = remaining(deadline) {

@@ -1,6 +1,6 @@
 //! Who answers for which reservation.
 //!
-//! A pure state machine above [`Reservations`]: the daemon gives it the enforcer, the tests a fake.
+//! A pure state machine above [`LeasedReservations`]: the daemon gives it the enforcer, the tests a fake.
 //! Its invariant: after every operation each active reservation has an owner, and an owner is
 //! either nobody in particular (`Persistent`), or a connection that is open, or this daemon, which
 //! goes on trying to take back what it could not (`abandoned`).
@@ -16,12 +16,12 @@ use tailbound_model::ResourceInterface;
 use tailbound_time::Duration;
 
 use tailbound_control::ReservationControl;
-use tailbound_control::origin::{EndReason, Ending, Endings, Origin, Peer};
+use tailbound_control::origin::{EarlyEnding, EndReason, Endings, Origin, Peer};
 use tailbound_control::protocol::{HeldBy, Lease, Refusal, RefusalKind, Selection};
 
 /// What carries reservations out: the enforcer, or a fake under test.
-pub trait Reservations: ReservationControl {
-    /// What [`Reservations::apply`] would do, without doing it.
+pub trait LeasedReservations: ReservationControl {
+    /// What [`LeasedReservations::apply`] would do, without doing it.
     ///
     /// # Errors
     /// Why it would be refused.
@@ -30,7 +30,7 @@ pub trait Reservations: ReservationControl {
     /// Makes all of `requests` or none of them.
     ///
     /// # Errors
-    /// Why nothing was made. What could not be taken back stays in [`Reservations::active`].
+    /// Why nothing was made. What could not be taken back stays in [`LeasedReservations::active`].
     fn apply(&mut self, requests: &[ReservationRequest]) -> Result<Vec<Plan>, Refusal>;
 
     /// Changes what an active reservation gives.
@@ -42,7 +42,7 @@ pub trait Reservations: ReservationControl {
     /// Takes the reservation of `domain` back.
     ///
     /// # Errors
-    /// What could not be restored; the domain stays in [`Reservations::active`] if trying again
+    /// What could not be restored; the domain stays in [`LeasedReservations::active`] if trying again
     /// makes sense.
     fn revert(&mut self, domain: &str) -> Result<(), Refusal>;
 
@@ -101,7 +101,7 @@ pub struct ConnectionId(pub u64);
 
 /// Who answers for a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub enum LeaseOwner {
     /// Nobody: it stays until it is reverted.
     Persistent,
     /// A connection; the reservation ends with it.
@@ -110,7 +110,7 @@ pub enum Owner {
     Abandoned,
 }
 
-impl Owner {
+impl LeaseOwner {
     /// The same for clients, who need not know which connection it is.
     pub fn held_by(self) -> HeldBy {
         match self {
@@ -125,7 +125,7 @@ impl Owner {
 #[derive(Debug)]
 pub struct Leases<R> {
     reservations: R,
-    owners: BTreeMap<String, Owner>,
+    owners: BTreeMap<String, LeaseOwner>,
     origins: BTreeMap<String, Origin>,
     connections: BTreeSet<ConnectionId>,
     peers: BTreeMap<ConnectionId, Peer>,
@@ -147,7 +147,7 @@ struct Announcement {
 /// Leases that several threads use.
 pub type SharedLeases<R> = Arc<Mutex<Leases<R>>>;
 
-impl<R: Reservations> Leases<R> {
+impl<R: LeasedReservations> Leases<R> {
     /// No connections; what `reservations` holds already is abandoned and will be taken back.
     pub fn new(reservations: R) -> Self {
         let mut leases = Self {
@@ -187,8 +187,8 @@ impl<R: Reservations> Leases<R> {
         self.peers.remove(&id);
         self.announcements.remove(&id);
         for owner in self.owners.values_mut() {
-            if *owner == Owner::Connection(id) {
-                *owner = Owner::Abandoned;
+            if *owner == LeaseOwner::Connection(id) {
+                *owner = LeaseOwner::Abandoned;
             }
         }
         self.retry_abandoned()
@@ -251,8 +251,8 @@ impl<R: Reservations> Leases<R> {
         let result = self.reservations.apply(requests);
         if result.is_ok() {
             let owner = match lease {
-                Lease::Persistent => Owner::Persistent,
-                Lease::Connection => Owner::Connection(id),
+                Lease::Persistent => LeaseOwner::Persistent,
+                Lease::Connection => LeaseOwner::Connection(id),
             };
             let peer = self.peers.get(&id).cloned();
             let origin = Origin {
@@ -303,7 +303,7 @@ impl<R: Reservations> Leases<R> {
         let by = self.peers.get(&id).cloned();
         let by = by.unwrap_or_else(Peer::daemon);
         let own = self.owners.iter();
-        let own = own.filter(|(_, owner)| **owner == Owner::Connection(id));
+        let own = own.filter(|(_, owner)| **owner == LeaseOwner::Connection(id));
         let own: BTreeSet<String> = own.map(|(domain, _)| domain.clone()).collect();
         let result = self.revert_because(selection, &EndReason::Reverted { by });
         // Who ends what was leased to it knows that.
@@ -338,7 +338,7 @@ impl<R: Reservations> Leases<R> {
         for domain in domains {
             match self.reservations.revert(&domain) {
                 Ok(()) => {
-                    self.endings.add(Ending {
+                    self.endings.add(EarlyEnding {
                         origin: self.origins.get(&domain).cloned(),
                         reason: reason.clone(),
                         domain: domain.clone(),
@@ -410,7 +410,7 @@ impl<R: Reservations> Leases<R> {
         let abandoned: Vec<String> = self
             .owners
             .iter()
-            .filter(|(_, owner)| **owner == Owner::Abandoned)
+            .filter(|(_, owner)| **owner == LeaseOwner::Abandoned)
             .map(|(domain, _)| domain.clone())
             .collect();
         let failures = abandoned
@@ -447,11 +447,13 @@ impl<R: Reservations> Leases<R> {
 
     /// Whether something is to be tried again.
     pub fn has_abandoned(&self) -> bool {
-        self.owners.values().any(|owner| *owner == Owner::Abandoned)
+        self.owners
+            .values()
+            .any(|owner| *owner == LeaseOwner::Abandoned)
     }
 
     /// Who answers for each active reservation.
-    pub fn owners(&self) -> &BTreeMap<String, Owner> {
+    pub fn owners(&self) -> &BTreeMap<String, LeaseOwner> {
         &self.owners
     }
 
@@ -464,7 +466,7 @@ impl<R: Reservations> Leases<R> {
     pub fn holds_lease(&self, id: ConnectionId) -> bool {
         self.owners
             .values()
-            .any(|owner| *owner == Owner::Connection(id))
+            .any(|owner| *owner == LeaseOwner::Connection(id))
     }
 
     /// What carries the reservations out.
@@ -479,12 +481,12 @@ impl<R: Reservations> Leases<R> {
         self.owners.retain(|domain, _| active.contains(domain));
         self.origins.retain(|domain, _| active.contains(domain));
         for domain in active {
-            self.owners.entry(domain).or_insert(Owner::Abandoned);
+            self.owners.entry(domain).or_insert(LeaseOwner::Abandoned);
         }
     }
 }
 
-impl<R: Reservations> ReservationControl for Leases<R> {
+impl<R: LeasedReservations> ReservationControl for Leases<R> {
     fn begin_changes(&mut self) -> Result<(), Refusal> {
         self.reservations.begin_changes()
     }

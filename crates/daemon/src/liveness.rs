@@ -23,7 +23,7 @@ const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
 /// What a look found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LivenessVerdict {
     /// Nothing to be done; look again at this instant.
     LookAgainAt(Instant),
     /// This manager is stuck.
@@ -65,7 +65,7 @@ impl LivenessDetector {
     }
 
     /// Takes a look at the pulses of all managers at `now` of CLOCK_MONOTONIC.
-    pub fn look(&mut self, now: Instant, pulses: &[ManagerPulse]) -> Verdict {
+    pub fn look(&mut self, now: Instant, pulses: &[ManagerPulse]) -> LivenessVerdict {
         let held_up = self
             .expected_at
             .is_some_and(|expected| now.saturating_since(expected) > SPACING);
@@ -83,13 +83,13 @@ impl LivenessDetector {
             Some(pulse) => {
                 let looks = self.looks_at(pulse);
                 if looks >= self.looks {
-                    return Verdict::Stuck(*pulse);
+                    return LivenessVerdict::Stuck(*pulse);
                 }
                 now.saturating_add(SPACING)
             }
         };
         self.expected_at = Some(again);
-        Verdict::LookAgainAt(again)
+        LivenessVerdict::LookAgainAt(again)
     }
 
     fn looks_at(&mut self, pulse: &ManagerPulse) -> u32 {
@@ -157,8 +157,8 @@ mod tests {
         let mut now = ms(0);
         while now < until {
             match detector.look(now, &[pulse(promised, now, 1)]) {
-                Verdict::LookAgainAt(again) => now = again,
-                Verdict::Stuck(_) => return Some(now),
+                LivenessVerdict::LookAgainAt(again) => now = again,
+                LivenessVerdict::Stuck(_) => return Some(now),
             }
         }
         None
@@ -166,9 +166,9 @@ mod tests {
 
     #[test]
     fn a_manager_that_stops_is_found_within_two_seconds_of_its_promise() {
-        let found = found_stuck_at(ms(20), ms(10_000)).expect("found");
-        assert!(found > ms(20) + MARGIN);
-        assert!(found < ms(2_020), "{found:?}");
+        let noticed_at = found_stuck_at(ms(20), ms(10_000)).expect("found");
+        assert!(noticed_at > ms(20) + MARGIN);
+        assert!(noticed_at < ms(2_020), "{noticed_at:?}");
     }
 
     #[test]
@@ -176,7 +176,8 @@ mod tests {
         let mut detector = LivenessDetector::patient();
         let mut now = ms(60_000);
         let mut looks = 0;
-        while let Verdict::LookAgainAt(again) = detector.look(now, &[pulse(ms(10), now, 1)]) {
+        while let LivenessVerdict::LookAgainAt(again) = detector.look(now, &[pulse(ms(10), now, 1)])
+        {
             (now, looks) = (again, looks + 1);
             assert!(looks < 1_000);
         }
@@ -194,12 +195,15 @@ mod tests {
     fn a_stall_of_the_whole_machine_is_forgiven() {
         let mut detector = LivenessDetector::default();
         let first = detector.look(ms(0), &[pulse(ms(10), ms(0), 1)]);
-        assert!(matches!(first, Verdict::LookAgainAt(_)));
+        assert!(matches!(first, LivenessVerdict::LookAgainAt(_)));
         // Everything stood still for a minute, again and again; the manager has had no chance.
         for minute in 1..10 {
             let now = ms(60_000 * minute);
             let verdict = detector.look(now, &[pulse(ms(10), now, 1)]);
-            assert!(matches!(verdict, Verdict::LookAgainAt(_)), "{verdict:?}");
+            assert!(
+                matches!(verdict, LivenessVerdict::LookAgainAt(_)),
+                "{verdict:?}"
+            );
         }
     }
 
@@ -209,8 +213,8 @@ mod tests {
         let mut now = ms(10_000);
         for beats in 0..20 {
             match detector.look(now, &[pulse(ms(10), now, beats)]) {
-                Verdict::LookAgainAt(again) => now = again,
-                Verdict::Stuck(_) => panic!("it beats"),
+                LivenessVerdict::LookAgainAt(again) => now = again,
+                LivenessVerdict::Stuck(_) => panic!("it beats"),
             }
         }
     }
@@ -226,7 +230,7 @@ mod tests {
             for (beats, delay) in delays.iter().enumerate() {
                 let until = now + Duration::from_millis(period);
                 let verdict = detector.look(now, &[pulse(until, now, beats as u64)]);
-                let Verdict::LookAgainAt(again) = verdict else {
+                let LivenessVerdict::LookAgainAt(again) = verdict else {
                     panic!("called stuck");
                 };
                 prop_assert!(again > now);

@@ -18,7 +18,7 @@ pub const GRACE: Duration = Duration::from_secs(3);
 
 /// What is to become of a reservation without members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub enum VacancyRule {
     /// It ends.
     Release,
     /// It waits for others, and is bound to them.
@@ -33,14 +33,14 @@ pub struct Observation {
     /// Its domain.
     pub domain: String,
     /// What is to become of it without members.
-    pub rule: Rule,
+    pub rule: VacancyRule,
     /// What its domain was seen to be.
     pub sight: Sight,
 }
 
 /// What is to be done for a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum OccupancyStep {
     /// Take the reservation back.
     Release,
     /// Take back what it changed, and keep its budget booked.
@@ -51,7 +51,7 @@ pub enum Step {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Vacancy {
-    Empty { since: Instant, rule: Rule },
+    Empty { since: Instant, rule: VacancyRule },
     Waiting { since: Instant },
 }
 
@@ -71,9 +71,9 @@ pub struct Occupancy {
 
 impl Occupancy {
     /// Takes in what was seen of all reservations at an instant, and tells what is to be done.
-    pub fn look(&mut self, now: Instant, seen: &[Observation]) -> Vec<(String, Step)> {
-        let known = |domain: &String| seen.iter().any(|one| one.domain == *domain);
-        self.vacant.retain(|domain, _| known(domain));
+    pub fn look(&mut self, now: Instant, seen: &[Observation]) -> Vec<(String, OccupancyStep)> {
+        let is_observed = |domain: &String| seen.iter().any(|one| one.domain == *domain);
+        self.vacant.retain(|domain, _| is_observed(domain));
         let steps = seen.iter().filter_map(|one| {
             let step = self.step(now, one)?;
             Some((one.domain.clone(), step))
@@ -81,7 +81,7 @@ impl Occupancy {
         steps.collect()
     }
 
-    fn step(&mut self, now: Instant, seen: &Observation) -> Option<Step> {
+    fn step(&mut self, now: Instant, seen: &Observation) -> Option<OccupancyStep> {
         let Observation {
             domain,
             rule,
@@ -89,9 +89,11 @@ impl Occupancy {
         } = seen;
         match (self.vacant.get(domain).copied(), sight) {
             // It is so until [`Occupancy::bound`] says otherwise: binding may fail.
-            (Some(Vacancy::Waiting { .. }), Sight::Members | Sight::Strangers) => Some(Step::Bind),
+            (Some(Vacancy::Waiting { .. }), Sight::Members | Sight::Strangers) => {
+                Some(OccupancyStep::Bind)
+            }
             (Some(Vacancy::Waiting { .. }), Sight::Nobody) => None,
-            (_, Sight::Strangers) if *rule == Rule::Keep => Some(Step::Bind),
+            (_, Sight::Strangers) if *rule == VacancyRule::Keep => Some(OccupancyStep::Bind),
             (_, Sight::Members | Sight::Strangers) => {
                 self.vacant.remove(domain);
                 None
@@ -103,10 +105,10 @@ impl Occupancy {
                 // What was seen once may have come between two members.
                 vacancy?;
                 match rule {
-                    Rule::Hold => None,
-                    Rule::Keep => Some(Step::Detach),
-                    Rule::Release => {
-                        (now.saturating_since(since) >= GRACE).then_some(Step::Release)
+                    VacancyRule::Hold => None,
+                    VacancyRule::Keep => Some(OccupancyStep::Detach),
+                    VacancyRule::Release => {
+                        (now.saturating_since(since) >= GRACE).then_some(OccupancyStep::Release)
                     }
                 }
             }
@@ -135,7 +137,8 @@ impl Occupancy {
             },
             Some(Vacancy::Empty { since, rule }) => {
                 let for_ns = now.saturating_since(*since);
-                let released_in_ns = (*rule == Rule::Release).then(|| GRACE.saturating_sub(for_ns));
+                let released_in_ns =
+                    (*rule == VacancyRule::Release).then(|| GRACE.saturating_sub(for_ns));
                 Presence::Empty {
                     for_ns,
                     released_in_ns,
@@ -153,7 +156,7 @@ mod tests {
 
     const TICK: Duration = Duration::from_millis(500);
 
-    fn seen(rule: Rule, sight: Sight) -> [Observation; 1] {
+    fn seen(rule: VacancyRule, sight: Sight) -> [Observation; 1] {
         [Observation {
             domain: "web".into(),
             rule,
@@ -169,21 +172,21 @@ mod tests {
     fn a_domain_by_processes_is_released_after_the_grace() {
         let mut occupancy = Occupancy::default();
         assert_eq!(
-            occupancy.look(at(0), &seen(Rule::Release, Sight::Members)),
+            occupancy.look(at(0), &seen(VacancyRule::Release, Sight::Members)),
             []
         );
         assert_eq!(occupancy.presence("web", at(0)), Presence::InForce);
         for tick in 1..7 {
-            let steps = occupancy.look(at(tick), &seen(Rule::Release, Sight::Nobody));
+            let steps = occupancy.look(at(tick), &seen(VacancyRule::Release, Sight::Nobody));
             assert_eq!(steps, [], "{tick}");
         }
-        let told = occupancy.presence("web", at(3)).in_words();
-        assert_eq!(told, "no members for 1 s, released in 2 s");
-        let steps = occupancy.look(at(7), &seen(Rule::Release, Sight::Nobody));
-        assert_eq!(steps, [("web".to_owned(), Step::Release)]);
+        let words = occupancy.presence("web", at(3)).in_words();
+        assert_eq!(words, "no members for 1 s, released in 2 s");
+        let steps = occupancy.look(at(7), &seen(VacancyRule::Release, Sight::Nobody));
+        assert_eq!(steps, [("web".to_owned(), OccupancyStep::Release)]);
         // Taking it back failed: it is tried again.
-        let steps = occupancy.look(at(8), &seen(Rule::Release, Sight::Nobody));
-        assert_eq!(steps, [("web".to_owned(), Step::Release)]);
+        let steps = occupancy.look(at(8), &seen(VacancyRule::Release, Sight::Nobody));
+        assert_eq!(steps, [("web".to_owned(), OccupancyStep::Release)]);
         assert_eq!(occupancy.look(at(9), &[]), []);
         assert_eq!(occupancy.presence("web", at(9)), Presence::InForce);
     }
@@ -191,25 +194,25 @@ mod tests {
     #[test]
     fn a_container_is_waited_for_and_bound_again() {
         let mut occupancy = Occupancy::default();
-        let keep = |sight| seen(Rule::Keep, sight);
+        let keep = |sight| seen(VacancyRule::Keep, sight);
         assert_eq!(occupancy.look(at(0), &keep(Sight::Nobody)), []);
         let steps = occupancy.look(at(1), &keep(Sight::Nobody));
-        assert_eq!(steps, [("web".to_owned(), Step::Detach)]);
+        assert_eq!(steps, [("web".to_owned(), OccupancyStep::Detach)]);
         occupancy.detached("web", at(1));
         assert_eq!(occupancy.look(at(20), &keep(Sight::Nobody)), []);
-        let told = occupancy.presence("web", at(20)).in_words();
-        assert_eq!(told, "waiting for members for 10 s");
+        let words = occupancy.presence("web", at(20)).in_words();
+        assert_eq!(words, "waiting for members for 10 s");
         // Binding fails at first.
         for tick in 21..23 {
             let steps = occupancy.look(at(tick), &keep(Sight::Strangers));
-            assert_eq!(steps, [("web".to_owned(), Step::Bind)]);
+            assert_eq!(steps, [("web".to_owned(), OccupancyStep::Bind)]);
         }
         occupancy.bound("web");
         assert_eq!(occupancy.look(at(24), &keep(Sight::Members)), []);
         assert_eq!(occupancy.presence("web", at(24)), Presence::InForce);
         // It is started anew between two looks.
         let steps = occupancy.look(at(25), &keep(Sight::Strangers));
-        assert_eq!(steps, [("web".to_owned(), Step::Bind)]);
+        assert_eq!(steps, [("web".to_owned(), OccupancyStep::Bind)]);
     }
 
     #[test]
@@ -217,14 +220,14 @@ mod tests {
         let mut occupancy = Occupancy::default();
         for tick in 0..100 {
             assert_eq!(
-                occupancy.look(at(tick), &seen(Rule::Hold, Sight::Nobody)),
+                occupancy.look(at(tick), &seen(VacancyRule::Hold, Sight::Nobody)),
                 []
             );
         }
-        let told = occupancy.presence("web", at(100)).in_words();
-        assert_eq!(told, "no members for 50 s");
+        let words = occupancy.presence("web", at(100)).in_words();
+        assert_eq!(words, "no members for 50 s");
         assert_eq!(
-            occupancy.look(at(101), &seen(Rule::Hold, Sight::Strangers)),
+            occupancy.look(at(101), &seen(VacancyRule::Hold, Sight::Strangers)),
             []
         );
         assert_eq!(occupancy.presence("web", at(101)), Presence::InForce);
@@ -239,7 +242,7 @@ mod tests {
             let (mut now, mut last_members) = (Instant::ORIGIN, None);
             for (ticks, rule, sight) in looks {
                 now = now.saturating_add(Duration::from_nanos(ticks * TICK.as_nanos()));
-                let rule = [Rule::Release, Rule::Keep, Rule::Hold][usize::from(rule)];
+                let rule = [VacancyRule::Release, VacancyRule::Keep, VacancyRule::Hold][usize::from(rule)];
                 let sight = [Sight::Members, Sight::Nobody, Sight::Strangers][usize::from(sight)];
                 if sight != Sight::Nobody || last_members.is_none() {
                     last_members = Some(now);
@@ -247,16 +250,16 @@ mod tests {
                 for (_, step) in occupancy.look(now, &seen(rule, sight)) {
                     let since = now.saturating_since(last_members.unwrap_or(now));
                     match step {
-                        Step::Release => {
-                            prop_assert_eq!(rule, Rule::Release);
+                        OccupancyStep::Release => {
+                            prop_assert_eq!(rule, VacancyRule::Release);
                             prop_assert!(since >= GRACE);
                         }
-                        Step::Detach => {
-                            prop_assert_eq!(rule, Rule::Keep);
+                        OccupancyStep::Detach => {
+                            prop_assert_eq!(rule, VacancyRule::Keep);
                             prop_assert_eq!(sight, Sight::Nobody);
                             occupancy.detached("web", now);
                         }
-                        Step::Bind => {
+                        OccupancyStep::Bind => {
                             prop_assert!(sight != Sight::Nobody);
                             occupancy.bound("web");
                         }

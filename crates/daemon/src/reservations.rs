@@ -13,7 +13,7 @@ use tailbound_enforcement::{
 use tailbound_linux::HostCapabilities;
 use tailbound_model::ResourceInterface;
 
-use crate::leases::Reservations;
+use crate::leases::LeasedReservations;
 use tailbound_control::protocol::Refusal;
 use tailbound_subsystem::log::warn;
 
@@ -45,7 +45,7 @@ pub fn enforcer_of_this_host(
     Ok((enforcer, descriptor, row))
 }
 
-impl Reservations for Enforcer {
+impl LeasedReservations for Enforcer {
     fn host(&self) -> HostCapabilities {
         Enforcer::host(self).clone()
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 
 use tailbound_control::protocol::{
-    Lease, Refusal, RefusalKind, Request, Response, Selection, WatchdogStatus,
+    ControlRequest, Lease, Refusal, RefusalKind, Response, Selection, WatchdogStatus,
 };
 use tailbound_enforcement::{Recovery, ReservationRequest, Target};
 use tailbound_model::{CpuSet, WhenEmpty};
@@ -17,7 +17,7 @@ use tailbound_subsystem::log::warn;
 use tailbound_subsystem::process_identity::start_times;
 use tailbound_subsystem::{Place, ReservationHost, Subsystem};
 
-use crate::leases::{ConnectionId, Leases, Reservations};
+use crate::leases::{ConnectionId, LeasedReservations, Leases};
 use crate::{metrics, subsystems};
 
 use self::core::Core;
@@ -60,8 +60,8 @@ impl Counters {
     }
 }
 
-/// `Service` is the daemon's state, shared by its connections.
-pub struct Service<R> {
+/// `DaemonService` is the daemon's state, shared by its connections.
+pub struct DaemonService<R> {
     core: Arc<Core<R>>,
     subsystems: Vec<Box<dyn Subsystem>>,
     recovered: Recovery,
@@ -69,7 +69,7 @@ pub struct Service<R> {
     members: MemberWatch,
 }
 
-impl<R: Reservations + Send + 'static> Service<R> {
+impl<R: LeasedReservations + Send + 'static> DaemonService<R> {
     /// A service over `reservations`, guarded by `protection`; `recovered` is what was found at
     /// the start, and `place` is where subsystems keep what is theirs.
     pub fn new(
@@ -118,7 +118,7 @@ impl<R: Reservations + Send + 'static> Service<R> {
     }
 
     /// Answers a request of connection `id`; `trusted` if its user may change things.
-    pub fn answer(&self, id: ConnectionId, trusted: bool, request: Request) -> Response {
+    pub fn answer(&self, id: ConnectionId, trusted: bool, request: ControlRequest) -> Response {
         Counters::count(&self.counters.requests);
         let answered = match trusted || self.is_open_to_everyone(&request) {
             true => self.carry_out(id, request),
@@ -133,45 +133,45 @@ impl<R: Reservations + Send + 'static> Service<R> {
         })
     }
 
-    fn carry_out(&self, id: ConnectionId, request: Request) -> Result<Response, Refusal> {
+    fn carry_out(&self, id: ConnectionId, request: ControlRequest) -> Result<Response, Refusal> {
         match request {
-            Request::Hello { .. } => Ok(Response::Hello {
+            ControlRequest::Hello { .. } => Ok(Response::Hello {
                 release: env!("CARGO_PKG_VERSION").to_owned(),
                 pid: std::process::id(),
             }),
-            Request::Plan { requests } => Ok(Response::Planned {
+            ControlRequest::Plan { requests } => Ok(Response::Planned {
                 plans: self.leases().plan(&requests)?,
             }),
-            Request::Apply {
+            ControlRequest::Apply {
                 requests,
                 lease,
                 when_empty,
             } => self.apply(id, &requests, lease, when_empty),
-            Request::Change { domain, interface } => {
+            ControlRequest::Change { domain, interface } => {
                 self.refuse_if_claimed(&domain)?;
                 let plan = self.leases().change(&domain, &interface)?;
                 Ok(Response::Changed {
                     plan: Box::new(plan),
                 })
             }
-            Request::Host {} => {
+            ControlRequest::Host {} => {
                 let host = Box::new(self.leases().reservations().host());
                 Ok(Response::Host { host })
             }
-            Request::Subsystem { name, body } => Ok(Response::Subsystem {
+            ControlRequest::Subsystem { name, body } => Ok(Response::Subsystem {
                 body: self.subsystem(&name)?.answer(body)?,
             }),
-            Request::Revert { selection } => self.revert(id, &selection),
-            Request::Status {} => Ok(Response::Status {
+            ControlRequest::Revert { selection } => self.revert(id, &selection),
+            ControlRequest::Status {} => Ok(Response::Status {
                 status: Box::new(self.status()),
             }),
-            Request::Ledger {} => Ok(Response::Ledger {
+            ControlRequest::Ledger {} => Ok(Response::Ledger {
                 domains: self.ledger(),
             }),
-            Request::Metrics {} => Ok(Response::Metrics {
+            ControlRequest::Metrics {} => Ok(Response::Metrics {
                 text: self.metrics(),
             }),
-            Request::Shutdown {} => {
+            ControlRequest::Shutdown {} => {
                 self.end_subsystems();
                 self.leases().close()?;
                 Ok(Response::ShuttingDown {})
@@ -209,9 +209,9 @@ impl<R: Reservations + Send + 'static> Service<R> {
         })
     }
 
-    fn is_open_to_everyone(&self, request: &Request) -> bool {
+    fn is_open_to_everyone(&self, request: &ControlRequest) -> bool {
         match request {
-            Request::Subsystem { name, body } => {
+            ControlRequest::Subsystem { name, body } => {
                 let subsystem = self.subsystem(name);
                 subsystem.is_ok_and(|subsystem| subsystem.is_open_to_everyone(body))
             }

@@ -35,7 +35,7 @@ impl Sighting {
 
 /// What is to be done after a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finding {
+pub enum StopVerdict {
     /// It goes on.
     GoesOn,
     /// It is stopped now; look again at this instant.
@@ -59,17 +59,17 @@ struct StopSuspect {
 
 impl StopDetector {
     /// Takes in a look at `now` of CLOCK_MONOTONIC.
-    pub fn look(&mut self, now: Instant, sighting: Sighting) -> Finding {
+    pub fn look(&mut self, now: Instant, sighting: Sighting) -> StopVerdict {
         if !sighting.stopped {
             self.suspect = None;
-            return Finding::GoesOn;
+            return StopVerdict::GoesOn;
         }
         let goes_on_from = self.suspect.filter(|suspect| {
             suspect.used == sighting.used && now.saturating_since(suspect.expected_at) <= SPACING
         });
         let since = goes_on_from.map_or(now, |suspect| suspect.since);
         if now.saturating_since(since) >= STOPPED_FOR {
-            return Finding::Stopped;
+            return StopVerdict::Stopped;
         }
         let expected_at = now.saturating_add(SPACING);
         self.suspect = Some(StopSuspect {
@@ -77,7 +77,7 @@ impl StopDetector {
             used: sighting.used,
             expected_at,
         });
-        Finding::LookAgainAt(expected_at)
+        StopVerdict::LookAgainAt(expected_at)
     }
 }
 
@@ -112,9 +112,9 @@ mod tests {
         let mut now = ms(0);
         while now < until {
             now = match detector.look(now, see(now)) {
-                Finding::Stopped => return Some(now),
-                Finding::GoesOn => now + Duration::from_secs(1),
-                Finding::LookAgainAt(again) => again + late,
+                StopVerdict::Stopped => return Some(now),
+                StopVerdict::GoesOn => now + Duration::from_secs(1),
+                StopVerdict::LookAgainAt(again) => again + late,
             };
         }
         None
@@ -167,7 +167,7 @@ mod tests {
                 } else if began.is_none() {
                     began = Some(now);
                 }
-                if detector.look(now, sighting) == Finding::Stopped {
+                if detector.look(now, sighting) == StopVerdict::Stopped {
                     prop_assert!(now.saturating_since(began.unwrap()) >= STOPPED_FOR);
                 }
                 now = now + Duration::from_millis(step);

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tailbound_linux::control_socket::{receive_with_descriptors, send_with_descriptors};
 use tailbound_model::CpuSet;
 
-use tailbound_control::control_frame::{self, Decoder, FrameError};
+use tailbound_control::control_frame::{self, ControlDecoder, FrameError};
 
 /// The longest message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024;
@@ -20,7 +20,7 @@ const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 /// What the daemon says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "order")]
-pub enum Order {
+pub enum WatchOrder {
     /// The first message. With it come the descriptors of the daemon's lock, which the watchdog
     /// holds for as long as it lives, and of the heartbeat of the managers.
     Begin {
@@ -43,13 +43,13 @@ pub enum Order {
 /// What the watchdog says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "report")]
-pub enum Report {
+pub enum WatchReport {
     /// It watches from here on.
     Ready {
         /// `SCHED_FIFO 99`, or why not.
         scheduling: String,
     },
-    /// To [`Order::Ask`].
+    /// To [`WatchOrder::Ask`].
     Here {},
 }
 
@@ -71,7 +71,7 @@ pub enum ChannelError {
 #[derive(Debug)]
 pub struct WatchChannel {
     stream: UnixStream,
-    decoder: Decoder,
+    decoder: ControlDecoder,
     descriptors: VecDeque<OwnedFd>,
 }
 
@@ -80,7 +80,7 @@ impl WatchChannel {
     pub fn new(stream: UnixStream) -> Self {
         Self {
             stream,
-            decoder: Decoder::new(MESSAGE_BYTES_MAX),
+            decoder: ControlDecoder::new(MESSAGE_BYTES_MAX),
             descriptors: VecDeque::new(),
         }
     }

@@ -26,11 +26,11 @@ use tailbound_time::{Clock, Duration, Instant};
 
 use crate::daemon::NO_CPU;
 use crate::detachment;
-use crate::liveness::{LivenessDetector, Verdict};
+use crate::liveness::{LivenessDetector, LivenessVerdict};
 use crate::service_manager;
-use crate::stop_detector::{Finding, Sighting, StopDetector};
+use crate::stop_detector::{Sighting, StopDetector, StopVerdict};
 use crate::subsystems;
-use crate::watch_channel::{ChannelError, Order, Report, WatchChannel};
+use crate::watch_channel::{ChannelError, WatchChannel, WatchOrder, WatchReport};
 use tailbound_control::state_directory::StateDirectory;
 use tailbound_subsystem::log::{note, warn};
 
@@ -102,7 +102,7 @@ pub fn run() -> Result<(), WatchdogError> {
         .as_fd()
         .try_clone_to_owned()
         .map_err(system("take the channel"))?;
-    let mut watch = Watch::begin(WatchChannel::new(UnixStream::from(stdin)))?;
+    let mut watch = DaemonWatch::begin(WatchChannel::new(UnixStream::from(stdin)))?;
     match watch.until_needed()? {
         Reason::Stopped => Ok(()),
         reason => {
@@ -123,7 +123,7 @@ pub fn run() -> Result<(), WatchdogError> {
 }
 
 /// A watchdog at work.
-struct Watch {
+struct DaemonWatch {
     channel: WatchChannel,
     daemon: ProcessHandle,
     journals: PathBuf,
@@ -133,20 +133,20 @@ struct Watch {
     detector: LivenessDetector,
     loop_detector: LivenessDetector,
     stop_detector: StopDetector,
-    /// The CPUs that we may use; [`Watch::keep_off`] takes from these.
+    /// The CPUs that we may use; [`DaemonWatch::keep_off`] takes from these.
     allowed: BTreeSet<u32>,
     /// Held until we end, so that no new daemon starts while we take back.
     _lock: OwnedFd,
 }
 
-impl Watch {
+impl DaemonWatch {
     fn begin(mut channel: WatchChannel) -> Result<Self, WatchdogError> {
         channel
             .stream()
             .set_read_timeout(Some(BEGIN_WITHIN))
             .map_err(system("set a timeout"))?;
         let order = channel.receive().map_err(WatchdogError::NoChannel)?;
-        let Order::Begin { daemon, journals } = order else {
+        let WatchOrder::Begin { daemon, journals } = order else {
             return Err(WatchdogError::Incomplete("the order to begin"));
         };
         let lock = channel
@@ -170,7 +170,7 @@ impl Watch {
         let scheduling = prepare();
         watch
             .channel
-            .send(&Report::Ready { scheduling }, &[])
+            .send(&WatchReport::Ready { scheduling }, &[])
             .map_err(WatchdogError::NoChannel)?;
         Ok(watch)
     }
@@ -179,7 +179,7 @@ impl Watch {
         loop {
             let now = Monotonic.now();
             let again = match self.look(now) {
-                Verdict::Stuck(pulse) => {
+                LivenessVerdict::Stuck(pulse) => {
                     let who = match pulse.cpu {
                         NO_CPU => "the main loop".to_owned(),
                         cpu => format!("the manager of CPU {cpu}"),
@@ -190,12 +190,12 @@ impl Watch {
                     ));
                     return Ok(Reason::Stuck);
                 }
-                Verdict::LookAgainAt(again) => again,
+                LivenessVerdict::LookAgainAt(again) => again,
             };
             let again = match self.stop_detector.look(now, Sighting::of(self.daemon_pid)) {
-                Finding::Stopped => return Ok(Reason::DaemonStopped),
-                Finding::LookAgainAt(sooner) => again.min(sooner),
-                Finding::GoesOn => again,
+                StopVerdict::Stopped => return Ok(Reason::DaemonStopped),
+                StopVerdict::LookAgainAt(sooner) => again.min(sooner),
+                StopVerdict::GoesOn => again,
             };
             let limit = again.saturating_since(now);
             let descriptors = [self.channel.stream().as_fd(), self.daemon.as_fd()];
@@ -214,7 +214,7 @@ impl Watch {
         }
     }
 
-    fn look(&mut self, now: Instant) -> Verdict {
+    fn look(&mut self, now: Instant) -> LivenessVerdict {
         let pulses: Vec<_> = (0..self.view.rows())
             .filter_map(|row| self.view.pulse(row, now))
             .filter(|pulse| pulse.liveness != Liveness::Unused)
@@ -225,10 +225,10 @@ impl Watch {
             self.detector.look(now, &of_managers),
             self.loop_detector.look(now, &of_loop),
         ) {
-            (Verdict::LookAgainAt(one), Verdict::LookAgainAt(other)) => {
-                Verdict::LookAgainAt(one.min(other))
+            (LivenessVerdict::LookAgainAt(one), LivenessVerdict::LookAgainAt(other)) => {
+                LivenessVerdict::LookAgainAt(one.min(other))
             }
-            (stuck @ Verdict::Stuck(_), _) | (_, stuck) => stuck,
+            (stuck @ LivenessVerdict::Stuck(_), _) | (_, stuck) => stuck,
         }
     }
 
@@ -236,13 +236,13 @@ impl Watch {
     fn follow_orders(&mut self) -> Option<Reason> {
         loop {
             match self.channel.receive() {
-                Ok(Order::Stop {}) => return Some(Reason::Stopped),
-                Ok(Order::Serves { cpus }) => self.keep_off(&cpus),
+                Ok(WatchOrder::Stop {}) => return Some(Reason::Stopped),
+                Ok(WatchOrder::Serves { cpus }) => self.keep_off(&cpus),
                 // One that cannot be answered is dead, which is seen at the end of the channel.
-                Ok(Order::Ask {}) => {
-                    let _ = self.channel.send(&Report::Here {}, &[]);
+                Ok(WatchOrder::Ask {}) => {
+                    let _ = self.channel.send(&WatchReport::Here {}, &[]);
                 }
-                Ok(Order::Begin { .. }) => {}
+                Ok(WatchOrder::Begin { .. }) => {}
                 Err(error) => {
                     if !matches!(error, ChannelError::Closed) {
                         warn(format_args!("watchdog: the channel failed: {error}"));
@@ -320,7 +320,7 @@ impl Watch {
 }
 
 /// Starts another daemon if the dead one left something that the next one makes again.
-fn restart(watch: Watch, program: io::Result<PathBuf>) {
+fn restart(watch: DaemonWatch, program: io::Result<PathBuf>) {
     let directory = StateDirectory::new(watch.journals.clone());
     let Some(remains) = subsystems::remains(directory.path()) else {
         return;

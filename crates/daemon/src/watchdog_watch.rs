@@ -2,7 +2,7 @@
 
 use tailbound_time::{Duration, Instant};
 
-use crate::stop_detector::{Finding, Sighting, StopDetector};
+use crate::stop_detector::{Sighting, StopDetector, StopVerdict};
 
 /// Between looks at a watchdog that goes on.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -54,11 +54,11 @@ impl WatchdogWatch {
 
     fn judge(&mut self, now: Instant, sighting: Sighting) -> WatchdogState {
         let look_again_at = match self.detector.look(now, sighting) {
-            Finding::Stopped => {
+            StopVerdict::Stopped => {
                 return WatchdogState::StandsStill("is stopped by a signal or a debugger");
             }
-            Finding::LookAgainAt(again) => again,
-            Finding::GoesOn => now.saturating_add(LOOK_EVERY),
+            StopVerdict::LookAgainAt(again) => again,
+            StopVerdict::GoesOn => now.saturating_add(LOOK_EVERY),
         };
         let held_up = self
             .expected_at
@@ -127,14 +127,14 @@ mod tests {
     #[test]
     fn one_that_answers_is_fine_and_one_that_does_not_is_found_out() {
         assert_eq!(found_after(Duration::ZERO, true), None);
-        let found = found_after(Duration::ZERO, false);
+        let noticed_after = found_after(Duration::ZERO, false);
         assert!(
-            found.is_some_and(|after| after > ANSWER_WITHIN),
-            "{found:?}"
+            noticed_after.is_some_and(|after| after > ANSWER_WITHIN),
+            "{noticed_after:?}"
         );
         assert!(
-            found.is_some_and(|after| after < ANSWER_WITHIN * 2),
-            "{found:?}"
+            noticed_after.is_some_and(|after| after < ANSWER_WITHIN * 2),
+            "{noticed_after:?}"
         );
     }
 

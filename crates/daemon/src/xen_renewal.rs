@@ -13,7 +13,7 @@ use tailbound_enforcement::{ReservationRequest, Target};
 use tailbound_linux::xen::{Vcpu, VcpuSetting, vcpus};
 use tailbound_model::{Precedence, ResourceInterface};
 
-use crate::leases::{Leases, Reservations, SharedLeases};
+use crate::leases::{LeasedReservations, Leases, SharedLeases};
 use tailbound_subsystem::log::warn;
 
 /// How often it is looked. A look is a call of `xl`, which takes CPU time of dom0.
@@ -27,7 +27,7 @@ pub struct XenRenewal {
 
 impl XenRenewal {
     /// Looks from now on if one of these requests is for a Xen domain.
-    pub fn watch<R: Reservations + Send + 'static>(
+    pub fn watch<R: LeasedReservations + Send + 'static>(
         &self,
         requests: &[ReservationRequest],
         leases: &SharedLeases<R>,
@@ -59,7 +59,7 @@ impl XenRenewal {
 struct Trouble(String);
 
 impl Trouble {
-    fn told(&mut self, trouble: String) {
+    fn report(&mut self, trouble: String) {
         if trouble != self.0 {
             warn(&trouble);
             self.0 = trouble;
@@ -89,7 +89,7 @@ impl XenReservation {
     }
 }
 
-fn reserved<R: Reservations>(leases: &Leases<R>) -> Vec<XenReservation> {
+fn reserved<R: LeasedReservations>(leases: &Leases<R>) -> Vec<XenReservation> {
     let held = leases.reservations().status().domains.into_iter();
     held.filter_map(|one| match one.target {
         Target::XenDomain(name) => Some(XenReservation {
@@ -103,7 +103,7 @@ fn reserved<R: Reservations>(leases: &Leases<R>) -> Vec<XenReservation> {
 }
 
 /// Looks once; false when there is nobody left to look for.
-fn look<R: Reservations>(leases: &Weak<Mutex<Leases<R>>>, trouble: &mut Trouble) -> bool {
+fn look<R: LeasedReservations>(leases: &Weak<Mutex<Leases<R>>>, trouble: &mut Trouble) -> bool {
     let Some(leases) = leases.upgrade() else {
         return false;
     };
@@ -116,7 +116,7 @@ fn look<R: Reservations>(leases: &Weak<Mutex<Leases<R>>>, trouble: &mut Trouble)
     let vcpus = match vcpus() {
         Ok(vcpus) => vcpus,
         Err(error) => {
-            trouble.told(format!("looking for Xen domains started anew: {error}"));
+            trouble.report(format!("looking for Xen domains started anew: {error}"));
             return true;
         }
     };
@@ -130,7 +130,7 @@ fn look<R: Reservations>(leases: &Weak<Mutex<Leases<R>>>, trouble: &mut Trouble)
             continue;
         }
         if let Err(refusal) = leases.change(&lacking.domain, &lacking.interface) {
-            trouble.told(format!(
+            trouble.report(format!(
                 "Xen domain \"{}\" was started anew and lacks the budget of \"{}\": {refusal}",
                 lacking.name, lacking.domain
             ));

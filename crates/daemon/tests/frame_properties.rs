@@ -2,23 +2,23 @@
 
 use proptest::prelude::*;
 use tailbound_control::control_frame::{
-    Decoder, FrameError, HEADER_BYTES, REQUEST_BYTES_MAX, decode, encode,
+    ControlDecoder, FrameError, HEADER_BYTES, REQUEST_BYTES_MAX, decode, encode,
 };
-use tailbound_control::protocol::Request;
+use tailbound_control::protocol::ControlRequest;
 use tailbound_control::{Lease, Selection};
 use tailbound_model::WhenEmpty;
 
 use crate::fakes;
 
-fn requests() -> impl Strategy<Value = Request> {
+fn requests() -> impl Strategy<Value = ControlRequest> {
     let name = "[a-zA-Z0-9_.-]{0,20}";
     prop_oneof![
-        "\\PC{0,40}".prop_map(|client| Request::Hello { client }),
-        prop::collection::vec(name, 0..4).prop_map(|names| Request::Plan {
+        "\\PC{0,40}".prop_map(|client| ControlRequest::Hello { client }),
+        prop::collection::vec(name, 0..4).prop_map(|names| ControlRequest::Plan {
             requests: names.iter().map(|name| fakes::request(name)).collect(),
         }),
         (prop::collection::vec(name, 0..4), any::<bool>()).prop_map(|(names, stays)| {
-            Request::Apply {
+            ControlRequest::Apply {
                 requests: names.iter().map(|name| fakes::request(name)).collect(),
                 lease: if stays {
                     Lease::Persistent
@@ -31,23 +31,23 @@ fn requests() -> impl Strategy<Value = Request> {
                     .collect(),
             }
         }),
-        name.prop_map(|domain| Request::Revert {
+        name.prop_map(|domain| ControlRequest::Revert {
             selection: Selection::Domain(domain)
         }),
-        Just(Request::Revert {
+        Just(ControlRequest::Revert {
             selection: Selection::All
         }),
-        Just(Request::Status {}),
-        Just(Request::Host {}),
-        Just(Request::Ledger {}),
-        Just(Request::Metrics {}),
-        Just(Request::Shutdown {}),
+        Just(ControlRequest::Status {}),
+        Just(ControlRequest::Host {}),
+        Just(ControlRequest::Ledger {}),
+        Just(ControlRequest::Metrics {}),
+        Just(ControlRequest::Shutdown {}),
     ]
 }
 
 /// Everything that a decoder makes of `stream` when it comes in `chunks`, and how it ended.
 fn decoded(stream: &[u8], chunks: &[usize]) -> (Vec<Vec<u8>>, Option<String>) {
-    let mut decoder = Decoder::new(REQUEST_BYTES_MAX);
+    let mut decoder = ControlDecoder::new(REQUEST_BYTES_MAX);
     let mut payloads = Vec::new();
     let mut rest = stream;
     let mut sizes = chunks.iter().copied().cycle();
@@ -73,11 +73,11 @@ proptest! {
     #[test]
     fn a_request_comes_back_from_its_frame(request in requests()) {
         let frame = encode(&request, REQUEST_BYTES_MAX).unwrap();
-        let mut decoder = Decoder::new(REQUEST_BYTES_MAX);
+        let mut decoder = ControlDecoder::new(REQUEST_BYTES_MAX);
         decoder.push(&frame);
         let payload = decoder.next_payload().unwrap().expect("a whole frame");
         prop_assert!(!decoder.is_within_frame());
-        prop_assert_eq!(decode::<Request>(&payload).unwrap(), request);
+        prop_assert_eq!(decode::<ControlRequest>(&payload).unwrap(), request);
     }
 
     #[test]
@@ -91,7 +91,7 @@ proptest! {
             .collect();
         let (payloads, error) = decoded(&stream, &chunks);
         prop_assert_eq!(error, None);
-        let received: Vec<Request> = payloads.iter().map(|p| decode(p).unwrap()).collect();
+        let received: Vec<ControlRequest> = payloads.iter().map(|p| decode(p).unwrap()).collect();
         prop_assert_eq!(received, sent);
     }
 
@@ -102,7 +102,7 @@ proptest! {
     ) {
         let (payloads, _) = decoded(&stream, &chunks);
         for payload in payloads {
-            let _ = decode::<Request>(&payload);
+            let _ = decode::<ControlRequest>(&payload);
         }
     }
 
@@ -121,13 +121,13 @@ proptest! {
         frame.truncate(keep.index(frame.len() + 1));
         let (payloads, _) = decoded(&frame, &chunks);
         for payload in payloads {
-            let _ = decode::<Request>(&payload);
+            let _ = decode::<ControlRequest>(&payload);
         }
     }
 
     #[test]
     fn wrong_beginnings_are_rejected_without_waiting_for_more(stream in "[^T][ -~]{0,7}") {
-        let mut decoder = Decoder::new(REQUEST_BYTES_MAX);
+        let mut decoder = ControlDecoder::new(REQUEST_BYTES_MAX);
         decoder.push(stream.as_bytes());
         prop_assert!(matches!(
             decoder.next_payload(),
@@ -137,8 +137,8 @@ proptest! {
 
     #[test]
     fn a_length_beyond_the_limit_is_rejected_from_the_header(length in REQUEST_BYTES_MAX as u32 + 1..) {
-        let mut decoder = Decoder::new(REQUEST_BYTES_MAX);
-        let mut header = encode(&Request::Status {}, REQUEST_BYTES_MAX).unwrap();
+        let mut decoder = ControlDecoder::new(REQUEST_BYTES_MAX);
+        let mut header = encode(&ControlRequest::Status {}, REQUEST_BYTES_MAX).unwrap();
         header.truncate(HEADER_BYTES);
         header[4..8].copy_from_slice(&length.to_be_bytes());
         decoder.push(&header);
@@ -149,11 +149,11 @@ proptest! {
 
 #[test]
 fn another_version_is_told_before_the_payload_is_there() {
-    let mut decoder = Decoder::new(REQUEST_BYTES_MAX);
+    let mut decoder = ControlDecoder::new(REQUEST_BYTES_MAX);
     decoder.push(b"TB\x00\x02\xff\xff\xff\xff");
     let error = decoder.next_payload().unwrap_err();
     assert!(
-        matches!(error, FrameError::Version { found: 2, .. }),
+        matches!(error, FrameError::Version { version: 2, .. }),
         "{error}"
     );
 }
@@ -161,19 +161,19 @@ fn another_version_is_told_before_the_payload_is_there() {
 #[test]
 fn the_frame_of_the_guide_is_what_is_sent() {
     // docs/guides/daemon.md shows these bytes.
-    let frame = encode(&Request::Status {}, REQUEST_BYTES_MAX).unwrap();
+    let frame = encode(&ControlRequest::Status {}, REQUEST_BYTES_MAX).unwrap();
     assert_eq!(frame, b"TB\x00\x01\x00\x00\x00\x14{\"request\":\"status\"}");
 }
 
 #[test]
 fn deeply_nested_json_is_an_error_not_a_stack_overflow() {
     let payload = "[".repeat(200_000);
-    assert!(decode::<Request>(payload.as_bytes()).is_err());
+    assert!(decode::<ControlRequest>(payload.as_bytes()).is_err());
 }
 
 #[test]
 fn requests_that_are_too_long_are_not_sent() {
-    let request = Request::Hello {
+    let request = ControlRequest::Hello {
         client: "x".repeat(REQUEST_BYTES_MAX),
     };
     assert!(matches!(

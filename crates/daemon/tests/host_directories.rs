@@ -90,9 +90,9 @@ fn two_daemons_do_not_give_one_cpu_away_twice() {
 
 fn presence(client: &mut Client, domain: &str) -> Option<Presence> {
     let reservations = client.status().unwrap().reservations;
-    let mut found = reservations.into_iter();
-    let found = found.find(|one| one.enforced.domain == domain);
-    found.map(|one| one.presence)
+    let mut reservations = reservations.into_iter();
+    let reservation = reservations.find(|one| one.enforced.domain == domain);
+    reservation.map(|one| one.presence)
 }
 
 #[test]

@@ -82,8 +82,8 @@ fn a_full_disk_keeps_nothing_from_being_taken_back() {
         return;
     }
     assert!(output.status.success(), "{said}");
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(told.contains("1 passed"), "{told}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("1 passed"), "{stdout}");
 }
 
 fn on_a_small_file_system(mount: &Path) {

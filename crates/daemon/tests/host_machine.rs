@@ -20,7 +20,7 @@ use tailbound_model::{
 use tailbound_modes::control::ModesClient;
 use tailbound_modes::manager::Report;
 use tailbound_modes::table::{self, ModeTable, Settings};
-use tailbound_modes::transition::{Ending, LocalMode, Options, StepKind};
+use tailbound_modes::transition::{DomainMode, Ending, Options, StepKind};
 use tailbound_time::Duration;
 
 use crate::stage::{Stage, State};
@@ -169,20 +169,20 @@ fn interface(stage: &Stage, budget: Duration) -> ResourceInterface {
 }
 
 fn table(stage: &Stage, guest: &Guest, domain: &str) -> ModeTable {
-    let local = |name: &str, budget, tasks: &[&str]| LocalMode {
+    let local = |name: &str, budget, tasks: &[&str]| DomainMode {
         name: name.into(),
         interface: interface(stage, ms(budget)),
         tasks: tasks.iter().map(|task| (*task).to_owned()).collect(),
     };
-    let mode = |name: &str, local: LocalMode| {
-        let locals: BTreeMap<String, LocalMode> = [(domain.to_owned(), local)].into();
+    let mode = |name: &str, local: DomainMode| {
+        let locals: BTreeMap<String, DomainMode> = [(domain.to_owned(), local)].into();
         (name.to_owned(), locals)
     };
     let modes = [
         mode("run", local("run", 12, &["beat", "spin"])),
         mode("rest", local("rest", 4, &["spin"])),
     ];
-    let agent = table::Agent {
+    let agent = table::AgentEntry {
         place: AgentPlace::Inside,
         may_request: BTreeSet::new(),
         fallback: Some(local("still", 2, &[])),

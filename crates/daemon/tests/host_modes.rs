@@ -21,8 +21,8 @@ use tailbound_modes::agent::signals::SignalledProcesses;
 use tailbound_modes::agent::{Agent, AgentHandle, Event, Patience, TaskTable};
 use tailbound_modes::control::{ModesClient, ModesRefusal};
 use tailbound_modes::table::{self, ModeTable, Settings, StartOffset};
-use tailbound_modes::transition::{Cause, Ending, LocalMode, Options, StepKind};
-use tailbound_modes::triggers::Trigger;
+use tailbound_modes::transition::{Cause, DomainMode, Ending, Options, StepKind};
+use tailbound_modes::triggers::ModeTrigger;
 use tailbound_modes::wire::Name;
 use tailbound_time::Duration;
 
@@ -47,7 +47,7 @@ fn settings() -> Settings {
 
 /// The domain with its task in `run`, and with less and without it in `rest`.
 fn table(stage: &Stage, initial: &ResourceInterface) -> ModeTable {
-    let local = |name: &str, budget: Duration, tasks: &[&str]| LocalMode {
+    let local = |name: &str, budget: Duration, tasks: &[&str]| DomainMode {
         name: name.into(),
         interface: ResourceInterface {
             budget,
@@ -55,15 +55,15 @@ fn table(stage: &Stage, initial: &ResourceInterface) -> ModeTable {
         },
         tasks: tasks.iter().map(|task| (*task).to_owned()).collect(),
     };
-    let mode = |name: &str, local: LocalMode| {
-        let locals: BTreeMap<String, LocalMode> = [(stage.domain(), local)].into();
+    let mode = |name: &str, local: DomainMode| {
+        let locals: BTreeMap<String, DomainMode> = [(stage.domain(), local)].into();
         (name.to_owned(), locals)
     };
     let modes = [
         mode("run", local("run", initial.budget, &["work"])),
         mode("rest", local("rest", ms(1), &[])),
     ];
-    let agent = table::Agent {
+    let agent = table::AgentEntry {
         place: AgentPlace::Outside,
         may_request: ["rest".to_owned()].into(),
         fallback: None,
@@ -207,10 +207,10 @@ fn a_mode_changes_a_reservation_and_stops_a_process() {
 }
 
 /// The busy process with less in `rest` than in `run`, without an agent.
-fn table_with_triggers(stage: &Stage, triggers: &[Trigger]) -> ModeTable {
+fn table_with_triggers(stage: &Stage, triggers: &[ModeTrigger]) -> ModeTable {
     let initial = stage.request().interface;
     let mode = |name: &str, budget: Duration| {
-        let local = LocalMode {
+        let local = DomainMode {
             name: name.into(),
             interface: ResourceInterface {
                 budget,
@@ -218,7 +218,7 @@ fn table_with_triggers(stage: &Stage, triggers: &[Trigger]) -> ModeTable {
             },
             tasks: BTreeSet::new(),
         };
-        let locals: BTreeMap<String, LocalMode> = [(stage.domain(), local)].into();
+        let locals: BTreeMap<String, DomainMode> = [(stage.domain(), local)].into();
         (name.to_owned(), locals)
     };
     let modes = [mode("run", initial.budget), mode("rest", ms(1))].into();
@@ -247,8 +247,8 @@ fn a_schedule_and_a_condition_change_modes() {
         offset: ms(800),
     };
     let triggers = [
-        Trigger::described("rest", 0, &exhausted),
-        Trigger::described("run", 0, &by_the_clock),
+        ModeTrigger::described("rest", 0, &exhausted),
+        ModeTrigger::described("run", 0, &by_the_clock),
     ];
     client
         .load_modes(table_with_triggers(&stage, &triggers), None)
@@ -334,8 +334,8 @@ fn new_tasks_wait_for_what_is_left_of_old_ones() {
     let steps = &report.timeline.steps;
     let at = |is: fn(&StepKind) -> bool| steps.iter().find(|step| is(&step.kind)).unwrap().at;
     let accepted = at(|kind| matches!(kind, StepKind::InterfaceAccepted { .. }));
-    let told = at(|kind| *kind == StepKind::Sent);
-    assert!(told.saturating_since(accepted) >= ms(60), "{report:?}");
+    let sent = at(|kind| *kind == StepKind::Sent);
+    assert!(sent.saturating_since(accepted) >= ms(60), "{report:?}");
     client.revert(tailbound_control::Selection::All).unwrap();
     agent.end();
     stage.expect_restored();

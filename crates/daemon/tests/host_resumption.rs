@@ -23,7 +23,7 @@ use tailbound_modes::agent::{Agent, AgentHandle, Patience, TaskTable};
 use tailbound_modes::control::{ModesClient, ModesStatus};
 use tailbound_modes::manager::journal::Fate;
 use tailbound_modes::table::{self, ModeTable, Settings};
-use tailbound_modes::transition::{LocalMode, Options};
+use tailbound_modes::transition::{DomainMode, Options};
 use tailbound_modes::wire::Name;
 use tailbound_time::Duration;
 
@@ -70,7 +70,7 @@ fn table(requests: &[ReservationRequest; 2]) -> ModeTable {
         let mut interface = request.interface.clone();
         interface.budget = budget;
         let tasks = runs.then(|| "work".to_owned()).into_iter().collect();
-        let local = LocalMode {
+        let local = DomainMode {
             name: mode.into(),
             interface,
             tasks,
@@ -87,7 +87,7 @@ fn table(requests: &[ReservationRequest; 2]) -> ModeTable {
         .into();
         (mode.to_owned(), locals)
     };
-    let agent = || table::Agent {
+    let agent = || table::AgentEntry {
         place: AgentPlace::Outside,
         may_request: [].into(),
         fallback: None,
@@ -192,13 +192,13 @@ impl Cell {
 
     /// The daemon after the one with this number.
     fn next_daemon(&mut self, dead: u32) -> Client {
-        let mut found = None;
+        let mut next = None;
         eventually("there is another daemon", || {
             let client = Client::connect(self.stage.path()).ok();
-            found = client.filter(|client| client.daemon_pid() != dead);
-            found.is_some()
+            next = client.filter(|client| client.daemon_pid() != dead);
+            next.is_some()
         });
-        let client = found.unwrap();
+        let client = next.unwrap();
         self.stage.processes.insert(client.daemon_pid());
         client
     }
@@ -246,15 +246,15 @@ impl Cell {
 
 /// What holds when both agents have said what they run.
 fn settled(client: &mut Client) -> ModesStatus {
-    let mut found = None;
+    let mut status = None;
     eventually("the agents have answered", || {
         let modes = client.modes().unwrap().expect("modes are known");
-        let known = modes.state.domains.values().all(|one| one.tasks.is_some());
-        let holds = modes.agents.len() == 2 && known;
-        found = Some(modes);
+        let all_answered = modes.state.domains.values().all(|one| one.tasks.is_some());
+        let holds = modes.agents.len() == 2 && all_answered;
+        status = Some(modes);
         holds
     });
-    found.unwrap()
+    status.unwrap()
 }
 
 /// Changes to the other mode, and kills the daemon when `now` says so. What another one made of it.

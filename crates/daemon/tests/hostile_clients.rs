@@ -9,12 +9,12 @@ use std::thread::{self, JoinHandle};
 
 use proptest::prelude::*;
 use tailbound_control::control_frame::{
-    Decoder, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX, decode, encode,
+    ControlDecoder, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX, decode, encode,
 };
-use tailbound_control::protocol::{Request, Response};
+use tailbound_control::protocol::{ControlRequest, Response};
 use tailbound_control::{HeldBy, Lease, RefusalKind};
-use tailbound_daemon::connection::{End, Patience, serve};
-use tailbound_daemon::service::{Protection, Service};
+use tailbound_daemon::connection::{ClientPatience, End, serve};
+use tailbound_daemon::service::{DaemonService, Protection};
 use tailbound_enforcement::Recovery;
 use tailbound_subsystem::Place;
 use tailbound_time::Duration;
@@ -22,20 +22,20 @@ use tailbound_time::Duration;
 use crate::fakes::{AlwaysProtected, FakeKernel, NeverProtected, request};
 
 struct Server {
-    service: Arc<Service<FakeKernel>>,
+    service: Arc<DaemonService<FakeKernel>>,
     kernel: FakeKernel,
-    patience: Patience,
+    patience: ClientPatience,
 }
 
 impl Server {
-    fn new(patience: Patience, protection: Box<dyn Protection>) -> Self {
+    fn new(patience: ClientPatience, protection: Box<dyn Protection>) -> Self {
         let kernel = FakeKernel::default();
         // Nobody loads modes here.
         let place = Place {
             directory: "/nonexistent".into(),
             exit_when_idle: None,
         };
-        let service = Service::new(kernel.clone(), protection, Recovery::default(), place);
+        let service = DaemonService::new(kernel.clone(), protection, Recovery::default(), place);
         Self {
             service: Arc::new(service),
             kernel,
@@ -44,14 +44,14 @@ impl Server {
     }
 
     fn patient() -> Self {
-        Self::new(Patience::default(), Box::new(AlwaysProtected))
+        Self::new(ClientPatience::default(), Box::new(AlwaysProtected))
     }
 
     /// With a limit on frames so short that a test can wait for it.
     fn impatient() -> Self {
-        let patience = Patience {
+        let patience = ClientPatience {
             frame: Duration::from_millis(50),
-            ..Patience::default()
+            ..ClientPatience::default()
         };
         Self::new(patience, Box::new(AlwaysProtected))
     }
@@ -70,7 +70,7 @@ impl Server {
         let thread = thread::spawn(move || serve(&theirs, &service, id, trusted, patience));
         let client = TestClient {
             stream: ours,
-            decoder: Decoder::new(RESPONSE_BYTES_MAX),
+            decoder: ControlDecoder::new(RESPONSE_BYTES_MAX),
         };
         (client, thread)
     }
@@ -79,7 +79,7 @@ impl Server {
     fn still_serves(&self) -> bool {
         let (mut client, thread) = self.connect(true);
         let served = matches!(
-            client.ask(&Request::Status {}),
+            client.ask(&ControlRequest::Status {}),
             Some(Response::Status { .. })
         );
         drop(client);
@@ -89,11 +89,11 @@ impl Server {
 
 struct TestClient {
     stream: UnixStream,
-    decoder: Decoder,
+    decoder: ControlDecoder,
 }
 
 impl TestClient {
-    fn send(&mut self, request: &Request) {
+    fn send(&mut self, request: &ControlRequest) {
         let frame = encode(request, REQUEST_BYTES_MAX).unwrap();
         self.stream.write_all(&frame).unwrap();
     }
@@ -111,7 +111,7 @@ impl TestClient {
         }
     }
 
-    fn ask(&mut self, request: &Request) -> Option<Response> {
+    fn ask(&mut self, request: &ControlRequest) -> Option<Response> {
         self.send(request);
         self.receive()
     }
@@ -125,8 +125,8 @@ impl TestClient {
     }
 }
 
-fn apply(domains: &[&str], lease: Lease) -> Request {
-    Request::Apply {
+fn apply(domains: &[&str], lease: Lease) -> ControlRequest {
+    ControlRequest::Apply {
         requests: domains.iter().map(|domain| request(domain)).collect(),
         lease,
         when_empty: Default::default(),
@@ -176,7 +176,7 @@ proptest! {
         let stream: Vec<u8> = [
             apply(&["a"], Lease::Connection),
             apply(&["b", "c"], Lease::Connection),
-            Request::Status {},
+            ControlRequest::Status {},
         ]
         .iter()
         .flat_map(|request| encode(request, REQUEST_BYTES_MAX).unwrap())
@@ -204,7 +204,7 @@ fn a_reservation_leased_to_a_connection_ends_with_it_and_a_persistent_one_stays(
             "{answer:?}"
         );
     }
-    let Some(Response::Status { status }) = client.ask(&Request::Status {}) else {
+    let Some(Response::Status { status }) = client.ask(&ControlRequest::Status {}) else {
         panic!("no status");
     };
     let held: Vec<HeldBy> = status.reservations.iter().map(|one| one.held_by).collect();
@@ -245,7 +245,7 @@ fn a_client_that_never_reads_is_given_up_and_blocks_nobody() {
     let server = Server::impatient();
     let (mut deaf, thread) = server.connect(true);
     // Answers pile up until the socket takes no more.
-    let frame = encode(&Request::Metrics {}, REQUEST_BYTES_MAX).unwrap();
+    let frame = encode(&ControlRequest::Metrics {}, REQUEST_BYTES_MAX).unwrap();
     while deaf.stream.write_all(&frame).is_ok() {}
     assert!(matches!(thread.join(), Ok(End::Misbehaved)));
     assert!(server.still_serves());
@@ -253,10 +253,10 @@ fn a_client_that_never_reads_is_given_up_and_blocks_nobody() {
 
 #[test]
 fn silence_is_tolerated_from_a_lease_holder_only() {
-    let patience = Patience {
+    let patience = ClientPatience {
         idle_trusted: Duration::from_millis(20),
         idle_others: Duration::from_millis(20),
-        ..Patience::default()
+        ..ClientPatience::default()
     };
     let server = Server::new(patience, Box::new(AlwaysProtected));
     // It is silent from the lease on, not before.
@@ -268,7 +268,7 @@ fn silence_is_tolerated_from_a_lease_holder_only() {
         let (_silent, thread) = server.connect(trusted);
         assert!(matches!(thread.join(), Ok(End::Idle)));
     }
-    let status = holder.ask(&Request::Status {});
+    let status = holder.ask(&ControlRequest::Status {});
     assert!(matches!(status, Some(Response::Status { .. })));
     drop(holder);
     assert!(matches!(holder_thread.join(), Ok(End::ClientLeft)));
@@ -280,16 +280,16 @@ fn other_users_may_look_but_not_touch() {
     let server = Server::patient();
     let (mut other, thread) = server.connect(false);
     for request in [
-        Request::Plan { requests: vec![] },
+        ControlRequest::Plan { requests: vec![] },
         apply(&["a"], Lease::Persistent),
-        Request::Revert {
+        ControlRequest::Revert {
             selection: tailbound_control::Selection::All,
         },
-        Request::Change {
+        ControlRequest::Change {
             domain: "a".into(),
             interface: request("a").interface,
         },
-        Request::Shutdown {},
+        ControlRequest::Shutdown {},
     ] {
         other.send(&request);
         assert_eq!(
@@ -299,12 +299,12 @@ fn other_users_may_look_but_not_touch() {
         );
     }
     for request in [
-        Request::Hello {
+        ControlRequest::Hello {
             client: "me".into(),
         },
-        Request::Status {},
-        Request::Ledger {},
-        Request::Metrics {},
+        ControlRequest::Status {},
+        ControlRequest::Ledger {},
+        ControlRequest::Metrics {},
     ] {
         let answer = other.ask(&request);
         assert!(
@@ -330,7 +330,7 @@ fn another_version_is_refused_in_words() {
 
 #[test]
 fn nothing_is_enforced_without_a_watchdog() {
-    let server = Server::new(Patience::default(), Box::new(NeverProtected));
+    let server = Server::new(ClientPatience::default(), Box::new(NeverProtected));
     let (mut client, thread) = server.connect(true);
     client.send(&apply(&["a"], Lease::Persistent));
     assert_eq!(client.refusal(), Some(RefusalKind::Unprotected));
@@ -345,7 +345,7 @@ fn shutdown_takes_everything_back() {
     let (mut client, thread) = server.connect(true);
     client.ask(&apply(&["a"], Lease::Persistent)).unwrap();
     assert_eq!(
-        client.ask(&Request::Shutdown {}),
+        client.ask(&ControlRequest::Shutdown {}),
         Some(Response::ShuttingDown {})
     );
     assert!(matches!(thread.join(), Ok(End::Shutdown)));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tailbound_control::{Lease, RefusalKind, Selection};
-use tailbound_daemon::leases::{ConnectionId, Leases, Owner};
+use tailbound_daemon::leases::{ConnectionId, LeaseOwner, Leases};
 
 use crate::fakes::{FakeKernel, Trouble, request};
 
@@ -67,7 +67,7 @@ fn check(leases: &Leases<FakeKernel>, kernel: &FakeKernel) -> Result<(), TestCas
         "each active reservation has one owner, and nothing else has"
     );
     for (domain, owner) in leases.owners() {
-        if let Owner::Connection(id) = owner {
+        if let LeaseOwner::Connection(id) = owner {
             prop_assert!(
                 leases.connections().contains(id),
                 "{domain} is leased to a connection that has ended"
@@ -102,8 +102,8 @@ proptest! {
                             for request in &requests {
                                 let owner = leases.owners().get(&request.domain);
                                 let expected = match lease {
-                                    Lease::Persistent => Owner::Persistent,
-                                    Lease::Connection => Owner::Connection(id),
+                                    Lease::Persistent => LeaseOwner::Persistent,
+                                    Lease::Connection => LeaseOwner::Connection(id),
                                 };
                                 prop_assert_eq!(owner, Some(&expected));
                                 if lease == Lease::Persistent {
@@ -115,7 +115,7 @@ proptest! {
                             for domain in kernel.active().difference(&before) {
                                 prop_assert_eq!(
                                     leases.owners().get(domain),
-                                    Some(&Owner::Abandoned),
+                                    Some(&LeaseOwner::Abandoned),
                                     "a part of a failed apply is ours to take back"
                                 );
                             }
@@ -236,5 +236,8 @@ fn a_name_can_be_held_once() {
         .apply(second, &[request("a")], Lease::Connection)
         .unwrap_err();
     assert_eq!(refusal.kind, RefusalKind::Duplicate);
-    assert_eq!(leases.owners().get("a"), Some(&Owner::Connection(first)));
+    assert_eq!(
+        leases.owners().get("a"),
+        Some(&LeaseOwner::Connection(first))
+    );
 }

@@ -66,19 +66,22 @@ fn a_liar_is_named(backend: BackendKind) {
         !modes(&mut client).contradictions.is_empty()
     });
     let status = modes(&mut client);
-    let found = &status.contradictions[0];
+    let contradiction = &status.contradictions[0];
     assert_eq!(
-        (found.domain.as_str(), found.task.as_str()),
+        (contradiction.domain.as_str(), contradiction.task.as_str()),
         (domain.as_str(), "work")
     );
-    assert!(found.said_at < found.seen_at && found.used >= Duration::from_millis(1));
+    assert!(
+        contradiction.said_at < contradiction.seen_at
+            && contradiction.used >= Duration::from_millis(1)
+    );
     let last = status.last.unwrap();
     assert_eq!((last.to.as_str(), &last.outcome), ("rest", &report.outcome));
-    let told = last.timeline.steps.iter().filter(|step| {
+    let steps = last.timeline.steps.iter().filter(|step| {
         let is_it = matches!(&step.kind, StepKind::Contradicted { task, .. } if task == "work");
         is_it && step.domain == domain
     });
-    assert_eq!(told.count(), 1, "{:?}", last.timeline);
+    assert_eq!(steps.count(), 1, "{:?}", last.timeline);
     assert_eq!(
         (metric(&mut client, &gauge), metric(&mut client, &total)),
         (1, 1)
@@ -129,8 +132,8 @@ fn an_honest_agent_is_never_named(backend: BackendKind) {
             if round == 0 || (round == 20 && mode == "rest") {
                 std::thread::sleep(std::time::Duration::from_millis(1_500));
             }
-            let found = modes(&mut client).contradictions;
-            assert_eq!(found, [], "{test}: {round}, {mode}");
+            let contradictions = modes(&mut client).contradictions;
+            assert_eq!(contradictions, [], "{test}: {round}, {mode}");
         }
     }
     assert_eq!(metric(&mut client, &total), 0);

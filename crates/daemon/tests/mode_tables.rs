@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use tailbound_control::protocol::{Request, Response};
+use tailbound_control::protocol::{ControlRequest, Response};
 use tailbound_control::{Lease, RefusalKind, Selection};
 use tailbound_daemon::leases::ConnectionId;
-use tailbound_daemon::service::Service;
+use tailbound_daemon::service::DaemonService;
 use tailbound_enforcement::{MachineThreads, Recovery, ReservationRequest, Target};
 use tailbound_modes::control::{
     ModesRefusal, ModesRequest, ModesResponse, ModesSummary, SUBSYSTEM,
@@ -40,7 +40,7 @@ fn table() -> ModeTable {
 
 /// A daemon's service in a folder of its own.
 struct Stage {
-    service: Arc<Service<FakeKernel>>,
+    service: Arc<DaemonService<FakeKernel>>,
     kernel: FakeKernel,
     folder: tempfile::TempDir,
 }
@@ -55,7 +55,7 @@ impl Stage {
         };
         let protection = Box::new(AlwaysProtected);
         let recovered = Recovery::default();
-        let service = Service::new(kernel.clone(), protection, recovered, place);
+        let service = DaemonService::new(kernel.clone(), protection, recovered, place);
         Self {
             service: Arc::new(service),
             kernel,
@@ -70,7 +70,7 @@ impl Stage {
         let requests = vec![request("arm")];
         let applied = stage.ask(
             id,
-            Request::Apply {
+            ControlRequest::Apply {
                 requests,
                 lease,
                 when_empty: Default::default(),
@@ -81,7 +81,7 @@ impl Stage {
         (stage, id)
     }
 
-    fn ask(&self, id: ConnectionId, request: Request) -> Response {
+    fn ask(&self, id: ConnectionId, request: ControlRequest) -> Response {
         self.service.answer(id, true, request)
     }
 
@@ -92,7 +92,7 @@ impl Stage {
     ) -> Result<ModesResponse, ModesRefusal> {
         let name = SUBSYSTEM.to_owned();
         let body = serde_json::to_value(request).unwrap();
-        match self.ask(id, Request::Subsystem { name, body }) {
+        match self.ask(id, ControlRequest::Subsystem { name, body }) {
             Response::Subsystem { body } => Ok(serde_json::from_value(body).unwrap()),
             Response::Refused { refusal } => Err(refusal.reason_as().unwrap()),
             other => panic!("{other:?}"),
@@ -188,7 +188,7 @@ fn modes_of_a_second_description_do_not_take_the_place_of_those_of_the_first() {
     let (requests, lease) = (vec![request("camera")], Lease::Persistent);
     stage.ask(
         id,
-        Request::Apply {
+        ControlRequest::Apply {
             requests,
             lease,
             when_empty: Default::default(),
@@ -218,11 +218,11 @@ fn modes_of_a_second_description_do_not_take_the_place_of_those_of_the_first() {
     // And without the first one, the second one may come.
     let (stage, id) = Stage::with_modes(Lease::Persistent);
     let selection = Selection::Domain("arm".into());
-    stage.ask(id, Request::Revert { selection });
+    stage.ask(id, ControlRequest::Revert { selection });
     let (requests, lease) = (vec![request("camera")], Lease::Persistent);
     stage.ask(
         id,
-        Request::Apply {
+        ControlRequest::Apply {
             requests,
             lease,
             when_empty: Default::default(),
@@ -237,7 +237,7 @@ fn a_reservation_of_modes_is_changed_by_nobody_else() {
     let change = |domain: &str| {
         let interface = request("arm").interface;
         let domain = domain.to_owned();
-        stage.ask(id, Request::Change { domain, interface })
+        stage.ask(id, ControlRequest::Change { domain, interface })
     };
     let Response::Refused { refusal } = change("arm") else {
         panic!("it was changed");
@@ -247,7 +247,7 @@ fn a_reservation_of_modes_is_changed_by_nobody_else() {
     let (requests, lease) = (vec![request("other")], Lease::Persistent);
     stage.ask(
         id,
-        Request::Apply {
+        ControlRequest::Apply {
             requests,
             lease,
             when_empty: Default::default(),
@@ -299,7 +299,7 @@ fn modes_whose_reservation_cannot_be_taken_back_are_made_again_after_a_death() {
         ..Trouble::default()
     });
     let selection = Selection::All;
-    let revert = Request::Revert { selection };
+    let revert = ControlRequest::Revert { selection };
     let refused = stage.ask(id, revert.clone());
     assert!(matches!(refused, Response::Refused { .. }));
     assert!(stage.knows_modes() && stage.has_journal());
@@ -327,7 +327,7 @@ fn the_watchdog_is_no_thread_of_an_emulator() {
         let lease = Lease::Persistent;
         let answer = stage.ask(
             id,
-            Request::Apply {
+            ControlRequest::Apply {
                 requests,
                 lease,
                 when_empty: Default::default(),
@@ -346,7 +346,7 @@ fn a_subsystem_says_what_of_it_is_open_to_everyone() {
     let (stage, id) = Stage::with_modes(Lease::Persistent);
     let asked_by_a_stranger = |name: &str, body: serde_json::Value| {
         let name = name.to_owned();
-        let request = Request::Subsystem { name, body };
+        let request = ControlRequest::Subsystem { name, body };
         stage.service.answer(id, false, request)
     };
     let state = serde_json::to_value(ModesRequest::State {}).unwrap();
@@ -369,7 +369,7 @@ fn what_no_subsystem_knows_is_refused_with_what_there_is() {
     let refused = |name: &str| {
         let body = serde_json::json!({ "request": "fly" });
         let name = name.to_owned();
-        match stage.ask(id, Request::Subsystem { name, body }) {
+        match stage.ask(id, ControlRequest::Subsystem { name, body }) {
             Response::Refused { refusal } => refusal,
             other => panic!("{other:?}"),
         }

@@ -246,11 +246,11 @@ fn recorded(test: &str, stage: &ModesStage, client: &mut Client) -> Option<(Vec<
     let until = Monotonic.now();
     eventually("a period passes", || Monotonic.now() > until + PERIOD * 2);
     drop(recording.stdin.take());
-    let mut told = String::new();
-    says.read_to_string(&mut told).unwrap();
+    let mut words = String::new();
+    says.read_to_string(&mut words).unwrap();
     assert!(
-        recording.wait().unwrap().success() && told.trim() == "done",
-        "{told}"
+        recording.wait().unwrap().success() && words.trim() == "done",
+        "{words}"
     );
     let text = std::fs::read_to_string(folder.path().join("recorded.txt")).unwrap();
     Some((reports, text))

@@ -2,9 +2,9 @@
 
 use std::thread;
 
-use tailbound_control::protocol::{Request, Response};
+use tailbound_control::protocol::{ControlRequest, Response};
 use tailbound_control::{Lease, RefusalKind, Selection};
-use tailbound_daemon::service::Service;
+use tailbound_daemon::service::DaemonService;
 use tailbound_enforcement::Recovery;
 use tailbound_subsystem::Place;
 
@@ -20,10 +20,10 @@ fn apply_then_revert(selection: Selection) -> (Response, Response, Vec<String>) 
         exit_when_idle: None,
     };
     let protection = Box::new(watchdog.clone());
-    let service = Service::new(kernel.clone(), protection, Recovery::default(), place);
+    let service = DaemonService::new(kernel.clone(), protection, Recovery::default(), place);
     let first = service.leases().connect();
     let second = service.leases().connect();
-    let apply = Request::Apply {
+    let apply = ControlRequest::Apply {
         requests: vec![request("a"), request("b")],
         lease: Lease::Persistent,
         when_empty: Default::default(),
@@ -31,7 +31,7 @@ fn apply_then_revert(selection: Selection) -> (Response, Response, Vec<String>) 
     thread::scope(|threads| {
         let applied = threads.spawn(|| service.answer(first, true, apply));
         watchdog.asked.wait();
-        let reverted = service.answer(second, true, Request::Revert { selection });
+        let reverted = service.answer(second, true, ControlRequest::Revert { selection });
         watchdog.started.wait();
         let applied = applied.join().unwrap();
         (applied, reverted, kernel.active().into_iter().collect())

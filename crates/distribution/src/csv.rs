@@ -39,42 +39,42 @@ pub enum CsvError {
     HeaderMissing,
     /// The header is none of ours.
     #[error(
-        "line {line}: \"{found}\" is no header; write \"{SAMPLES}\", \"{CENSORED}\", \"{CURVE}\" \
+        "line {line}: \"{text}\" is no header; write \"{SAMPLES}\", \"{CENSORED}\", \"{CURVE}\" \
          or \"{BRACKET}\""
     )]
     HeaderUnknown {
         /// Where.
         line: usize,
         /// What stands there.
-        found: String,
+        text: String,
     },
     /// The first comment names a later version of the format.
-    #[error("line {line}: \"{found}\" is of another version; this program reads \"{TITLE}\"")]
+    #[error("line {line}: \"{text}\" is of another version; this program reads \"{TITLE}\"")]
     Version {
         /// Where.
         line: usize,
         /// What stands there.
-        found: String,
+        text: String,
     },
     /// A row has too few or too many cells.
-    #[error("line {line}: {found} cells where the header has {expected}")]
+    #[error("line {line}: {count} cells where the header has {expected}")]
     Cells {
         /// Where.
         line: usize,
         /// How many there are.
-        found: usize,
+        count: usize,
         /// How many there should be.
         expected: usize,
     },
     /// A cell is not what its column holds, or a comment about the provenance not what its key stands for.
-    #[error("line {line}: \"{found}\" is no {column}; write {right}")]
+    #[error("line {line}: \"{text}\" is no {column}; write {right}")]
     Cell {
         /// Where.
         line: usize,
         /// The column, or the key.
         column: &'static str,
         /// What stands there.
-        found: String,
+        text: String,
         /// What could.
         right: &'static str,
     },
@@ -162,7 +162,7 @@ impl Distribution {
             _ => {
                 return Err(CsvError::HeaderUnknown {
                     line,
-                    found: shown(names),
+                    text: shown(names),
                 });
             }
         };
@@ -256,7 +256,7 @@ fn read_comment(provenance: &mut Provenance, comment: &str, line: usize) -> Resu
     if comment.starts_with("tailbound distribution ") && comment != TITLE {
         return Err(CsvError::Version {
             line,
-            found: shown(comment),
+            text: shown(comment),
         });
     }
     let Some((key, value)) = comment.split_once(':') else {
@@ -266,7 +266,7 @@ fn read_comment(provenance: &mut Provenance, comment: &str, line: usize) -> Resu
     let wrong = |column, right| CsvError::Cell {
         line,
         column,
-        found: shown(&value),
+        text: shown(&value),
         right,
     };
     match key {
@@ -363,10 +363,10 @@ fn shown(text: &str) -> String {
 }
 
 fn cells<const N: usize>(row: &str, line: usize) -> Result<[&str; N], CsvError> {
-    let found: Vec<&str> = row.split(',').map(str::trim).collect();
-    <[&str; N]>::try_from(found).map_err(|found| CsvError::Cells {
+    let cells: Vec<&str> = row.split(',').map(str::trim).collect();
+    <[&str; N]>::try_from(cells).map_err(|cells| CsvError::Cells {
         line,
-        found: found.len(),
+        count: cells.len(),
         expected: N,
     })
 }
@@ -375,7 +375,7 @@ fn latency(cell: &str, line: usize) -> Result<Duration, CsvError> {
     let nanoseconds = cell.parse().map_err(|_| CsvError::Cell {
         line,
         column: "latency_ns",
-        found: shown(cell),
+        text: shown(cell),
         right: "a whole number of nanoseconds, 0 or more",
     })?;
     Ok(Duration::from_nanos(nanoseconds))
@@ -388,7 +388,7 @@ fn probability(cell: &str, line: usize) -> Result<f64, CsvError> {
         .ok_or_else(|| CsvError::Cell {
             line,
             column: "cumulative probability",
-            found: shown(cell),
+            text: shown(cell),
             right: "a number from 0 to 1",
         })
 }
@@ -415,7 +415,7 @@ fn read_censored<'a>(
             _ => Err(CsvError::Cell {
                 line,
                 column: "mark of a censored value",
-                found: shown(mark),
+                text: shown(mark),
                 right: "0 for a known value, 1 for one that is at least so long",
             }),
         }

@@ -235,10 +235,10 @@ impl Distribution {
                 if total == 0 {
                     return (0.0, 1.0);
                 }
-                let known = samples.partition_point(|value| *value <= at);
+                let certain = samples.partition_point(|value| *value <= at);
                 let possible = censored.partition_point(|value| *value <= at);
                 let share = |count: usize| count as f64 / total as f64;
-                (share(known), share(known + possible))
+                (share(certain), share(certain + possible))
             }
             Shape::Curve(curve) => value_ends(curve, curve, at),
             Shape::Bracket {
@@ -422,9 +422,9 @@ fn value_ends(optimistic: &StepCdf, pessimistic: &StepCdf, at: Duration) -> (f64
 }
 
 fn mean_ends(optimistic: &StepCdf, pessimistic: &StepCdf) -> Interval {
-    let known = pessimistic.unknown_mass() <= 0.0;
+    let is_complete = pessimistic.unknown_mass() <= 0.0;
     Interval::between(
         optimistic.mean_at_least(),
-        known.then(|| pessimistic.mean_at_least()),
+        is_complete.then(|| pessimistic.mean_at_least()),
     )
 }

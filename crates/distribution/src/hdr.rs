@@ -162,7 +162,7 @@ fn encode(samples: &[Duration], longest: Duration, digits: u8) -> Result<String,
 /// # Errors
 /// [`HdrError`] with the line that cannot be read.
 pub fn read_hdr_log(bytes: &[u8]) -> Result<Vec<HdrSeries>, HdrError> {
-    let mut found: Vec<Collected> = Vec::new();
+    let mut series: Vec<Collected> = Vec::new();
     for (index, raw) in bytes.split(|byte| *byte == b'\n').enumerate() {
         let line = index + 1;
         let text = std::str::from_utf8(raw).map_err(|_| HdrError::NotText { line })?;
@@ -171,25 +171,27 @@ pub fn read_hdr_log(bytes: &[u8]) -> Result<Vec<HdrSeries>, HdrError> {
             continue;
         }
         let (tag, encoded) = interval(text).ok_or(HdrError::NotAnInterval { line })?;
-        let position = found.iter().position(|series| series.tag.as_deref() == tag);
+        let position = series
+            .iter()
+            .position(|series| series.tag.as_deref() == tag);
         let series = match position {
-            Some(position) => &mut found[position],
+            Some(position) => &mut series[position],
             None => {
-                found.push(Collected {
+                series.push(Collected {
                     tag: tag.map(str::to_owned),
                     samples: Vec::new(),
                     digits: 5,
                 });
-                let last = found.len() - 1;
-                &mut found[last]
+                let last = series.len() - 1;
+                &mut series[last]
             }
         };
         series.add(encoded, line)?;
     }
-    if found.is_empty() {
+    if series.is_empty() {
         return Err(HdrError::Empty);
     }
-    Ok(found.into_iter().map(Collected::finished).collect())
+    Ok(series.into_iter().map(Collected::finished).collect())
 }
 
 /// The tag and the encoded histogram of an interval's line.

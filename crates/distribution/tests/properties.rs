@@ -42,9 +42,9 @@ fn curve(complete: bool) -> impl Strategy<Value = StepCdf> {
 fn any_distribution() -> impl Strategy<Value = Distribution> {
     prop_oneof![
         samples(),
-        (values(), values()).prop_map(|(known, unknown)| Distribution::from_censored(
+        (values(), values()).prop_map(|(samples, unknown)| Distribution::from_censored(
             provenance(),
-            known.into_iter().map(NS).collect(),
+            samples.into_iter().map(NS).collect(),
             unknown.into_iter().map(NS).collect(),
         )),
         any::<bool>()
@@ -80,8 +80,8 @@ fn quantiles_use_the_nearest_rank_despite_float_rounding() {
 
 #[test]
 fn censored_mass_has_no_upper_end() {
-    let known = (1..=90).map(NS).collect();
-    let distribution = Distribution::from_censored(provenance(), known, vec![NS(50); 10]);
+    let samples = (1..=90).map(NS).collect();
+    let distribution = Distribution::from_censored(provenance(), samples, vec![NS(50); 10]);
     assert_eq!(distribution.count(), Some(100));
     let median = distribution.quantile(0.5).unwrap();
     assert_eq!((median.low, median.high), (NS(50), Some(NS(50))));
@@ -120,8 +120,8 @@ fn unknown_tails_are_an_error_and_can_be_left_out() {
     };
     assert_eq!((which, beyond), ("left", NS(20)));
     assert!((mass - 0.01).abs() < 1e-12);
-    let known = wasserstein1_up_to(&short, &zero, 0.9).unwrap();
-    assert_eq!(known.midpoint, NS(13)); // 0.5 x 10 + 0.4 x 20
+    let distance = wasserstein1_up_to(&short, &zero, 0.9).unwrap();
+    assert_eq!(distance.midpoint, NS(13)); // 0.5 x 10 + 0.4 x 20
     assert!(wasserstein1_up_to(&short, &zero, 0.0).is_err());
     assert!(wasserstein1_up_to(&short, &zero, f64::NAN).is_err());
 }
@@ -250,8 +250,8 @@ proptest! {
 
     #[test]
     fn distances_of_brackets_are_ordered(a in any_distribution(), b in any_distribution()) {
-        if let Ok(found) = wasserstein1_up_to(&a, &b, 0.5) {
-            prop_assert!(found.low <= found.midpoint && found.midpoint <= found.high);
+        if let Ok(distance) = wasserstein1_up_to(&a, &b, 0.5) {
+            prop_assert!(distance.low <= distance.midpoint && distance.midpoint <= distance.high);
         }
         let (low, high) = kolmogorov_smirnov(&a, &b).unwrap();
         prop_assert!(low <= high && low >= 0.0 && high <= 1.0);

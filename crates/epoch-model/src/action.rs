@@ -205,7 +205,8 @@ impl Ensemble {
         match self.durability {
             Durability::Synchronous => true,
             Durability::ReserveAndTail => {
-                state.known != Some(state.history.last_zxid()) || state.doubt != Doubt::None
+                state.committed_up_to != Some(state.history.last_zxid())
+                    || state.doubt != Doubt::None
             }
             _ => false,
         }

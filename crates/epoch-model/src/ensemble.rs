@@ -134,7 +134,7 @@ impl Ensemble {
                 (state.disk_accepted, state.disk_current) = (0, 0);
             }
             if !knowledge || !power_may_fail {
-                (state.known, state.applied) = (None, None);
+                (state.committed_up_to, state.applied) = (None, None);
             }
         }
     }
@@ -496,8 +496,8 @@ impl Ensemble {
 
     fn check(&mut self) {
         for server in &self.servers {
-            let known = server.doubt == Doubt::None && !server.log_ahead;
-            let behind = known && server.current < server.history.last_zxid().0;
+            let is_sure = server.doubt == Doubt::None && !server.log_ahead;
+            let behind = is_sure && server.current < server.history.last_zxid().0;
             if server.accepted < server.current || behind {
                 self.violation = self.violation.or(Some(Violation::EpochsOutOfOrder));
             }

@@ -75,7 +75,7 @@ pub struct Server {
     /// The log, synced.
     pub history: History,
     /// Zxid up to which the running process knows everything to be committed.
-    pub known: Option<Zxid>,
+    pub committed_up_to: Option<Zxid>,
     /// Length of the history applied in service, while in service.
     pub applied: Option<u8>,
     /// Whether it took over transactions of a later epoch than its current one, which it acknowledges
@@ -96,7 +96,7 @@ impl Server {
             disk_accepted: reserve,
             disk_current: 0,
             history: History::default(),
-            known: None,
+            committed_up_to: None,
             applied: None,
             log_ahead: false,
             doubt: Doubt::None,
@@ -115,7 +115,7 @@ impl Server {
     /// Ends its role; what was applied in service is known to be committed.
     pub(crate) fn leave_role(&mut self) {
         if let Some(applied) = self.applied.take() {
-            self.known = Some(self.history.prefix(applied).last_zxid());
+            self.committed_up_to = Some(self.history.prefix(applied).last_zxid());
         }
         self.role = Role::Looking;
     }
@@ -123,7 +123,7 @@ impl Server {
     /// The process ends; page cache and log stay.
     pub(crate) fn kill(&mut self) {
         self.applied = None;
-        self.known = None;
+        self.committed_up_to = None;
         self.role = Role::Looking;
     }
 

@@ -8,7 +8,7 @@ use tailbound_assessment::band::{
     ProcessRound, RequestTime, RunRecord, RunSetting, ServiceProcess, SupplyProcess,
     affordable_runs, measured_intervals, predict_band,
 };
-use tailbound_assessment::execution_times::Known;
+use tailbound_assessment::execution_times::ServiceTimes;
 use tailbound_distribution::Distribution;
 use tailbound_measurement::supply::LOOK_DISTANCE;
 use tailbound_measurement::{Calibration, CalibrationRound, RoundRequest, SupplyTrace};
@@ -39,7 +39,7 @@ pub(crate) struct BandSubject<'a> {
     /// The condition under which it was calibrated.
     pub condition: Condition,
     /// Its execution times, as the model's answer has them.
-    pub times: &'a Known,
+    pub times: &'a ServiceTimes,
 }
 
 impl BandSubject<'_> {
@@ -162,7 +162,7 @@ impl VariantBands {
     /// The description makes no sense to simulation.
     pub(crate) fn predict(
         (variant, deployment): (&Variant, &Deployment),
-        times: &BTreeMap<String, Known>,
+        times: &BTreeMap<String, ServiceTimes>,
         (record, history): (&CalibrationRecord, &BandHistory),
         bench: &Bench<'_>,
     ) -> Result<Self, ExperimentError> {
@@ -313,7 +313,7 @@ pub(crate) fn judge(
     supply: Option<&SupplyProcess>,
 ) {
     let ledger = run.ledger.as_ref();
-    let of_ledger = |ns: fn(&tailbound_report::LedgerSummary) -> u64| {
+    let of_ledger = |ns: fn(&tailbound_report::LedgerTotals) -> u64| {
         ledger.map(|ledger| Duration::from_nanos(ns(ledger)))
     };
     let lateness = run.lateness.quantile(0.99);

@@ -24,7 +24,7 @@ use crate::bands::{service_process, supply_process};
 use crate::calibration_record::{CalibratedService, CalibrationRecord, CpuSupply};
 use crate::reservation_lease::ReservationLease;
 use crate::testbed::Testbed;
-use crate::{ExperimentError, Observer, Step};
+use crate::{ExperimentError, ExperimentStep, Observer};
 use tailbound_analysis::resolution::{Deployment, ResolvedDomain};
 
 /// Rounds that are always made, unless the run is a shortened one.
@@ -93,7 +93,7 @@ struct Case {
 /// What calibration found, by service and condition.
 #[derive(Debug, Default)]
 pub struct Calibrations {
-    found: BTreeMap<(String, Condition), Calibration>,
+    calibrations: BTreeMap<(String, Condition), Calibration>,
     rounds: BTreeMap<(String, Condition), Vec<CalibrationRound>>,
     busy: BTreeMap<String, BusyRate>,
     /// The supply of each reserved CPU meanwhile, where it could be sampled.
@@ -103,7 +103,7 @@ pub struct Calibrations {
 impl Calibrations {
     /// What was found of `service` under `condition`.
     pub fn of(&self, service: &str, condition: Condition) -> Option<&Calibration> {
-        self.found.get(&(service.to_owned(), condition))
+        self.calibrations.get(&(service.to_owned(), condition))
     }
 
     /// What predictions rest on, for `description`.
@@ -126,16 +126,16 @@ impl Calibrations {
         CalibrationRecord::new(
             fingerprint_line(&fingerprint()),
             description.into(),
-            self.found.iter().map(service).collect(),
+            self.calibrations.iter().map(service).collect(),
             supply.collect(),
         )
     }
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Condition, &Calibration)> {
-        self.found
+        self.calibrations
             .iter()
-            .map(|((service, condition), found)| (service.as_str(), *condition, found))
+            .map(|((service, condition), calibration)| (service.as_str(), *condition, calibration))
     }
 
     /// How many loop iterations `{busy:...}` stands for in the requests to `service`: one number
@@ -189,8 +189,8 @@ impl Calibrations {
         let calibration = self.of(service, condition)?;
         let (mut before, mut after) = (0.0, 0.0);
         for (task, median) in round.median_round_trips() {
-            let known = calibration.round_trips.get(&task)?.quantile(0.5)?.low;
-            before += known.as_secs_f64();
+            let reference = calibration.round_trips.get(&task)?.quantile(0.5)?.low;
+            before += reference.as_secs_f64();
             after += median.as_secs_f64();
         }
         (before > 0.0).then(|| after / before)
@@ -327,7 +327,7 @@ fn calibrate(
         if !always && !unlike && sampled {
             break;
         }
-        observer.step(&Step {
+        observer.step(&ExperimentStep {
             what: match (always, sampled) {
                 (true, _) => format!("measuring execution times, round {} of {least}", round + 1),
                 (false, true) => {
@@ -374,7 +374,7 @@ fn calibrate(
         rounds.iter_mut().for_each(|round| round.mark_stalled(&own));
         let calibration = Calibration::of_rounds(&rig.plan(&case)?, &rounds);
         let key = (case.service, case.condition);
-        calibrations.found.insert(key.clone(), calibration);
+        calibrations.calibrations.insert(key.clone(), calibration);
         calibrations.rounds.insert(key, rounds);
     }
     Ok(calibrations)

@@ -21,9 +21,9 @@ use crate::programs::Surroundings;
 use crate::repetition::{Bench, Repetition};
 use crate::results::{Findings, Results};
 use crate::testbed::Testbed;
-use crate::{ExperimentError, Observer, Step};
+use crate::{ExperimentError, ExperimentStep, Observer};
 use tailbound_analysis::resolution::{Deployment, unenforceable};
-use tailbound_assessment::execution_times::{Known, execution_times};
+use tailbound_assessment::execution_times::{ServiceTimes, execution_times};
 
 /// How long each CPU's noise is sampled before a run.
 const NOISE_SAMPLE: Duration = Duration::from_millis(300);
@@ -208,15 +208,15 @@ pub(crate) fn known_times(
     inputs: &InputFiles,
     (variant, deployment): (&Variant, &Deployment),
     record: Option<&CalibrationRecord>,
-) -> Result<BTreeMap<String, Known>, ExperimentError> {
-    let mut known = BTreeMap::new();
+) -> Result<BTreeMap<String, ServiceTimes>, ExperimentError> {
+    let mut all = BTreeMap::new();
     for (name, service) in &loaded.description.services {
         let condition = Condition::of(variant, deployment.reserved.get(&service.domain));
         let calibration = record.and_then(|record| record.times(name, condition));
         let times = execution_times(name, service, inputs, calibration)?;
-        known.insert(name.clone(), times);
+        all.insert(name.clone(), times);
     }
-    Ok(known)
+    Ok(all)
 }
 
 /// The variants that the host does not refuse.
@@ -265,8 +265,8 @@ fn host_is_fit(
     let host = HostCapabilities::probe();
     let hosts = HostSet::with_only_here(description, &host);
     for (index, variant) in description.experiment.variants.iter().enumerate() {
-        let found = obstacle_of_run(description, variant, &hosts)?;
-        match (found, index) {
+        let obstacle = obstacle_of_run(description, variant, &hosts)?;
+        match (obstacle, index) {
             (None, _) => {}
             (Some(Obstacle::TooMuch(reason)), 0) => {
                 let variant = variant.name.clone();
@@ -426,8 +426,8 @@ fn scaled(length: Duration, factor: f64) -> Duration {
     Duration::from_secs_f64_nearest(length.as_secs_f64() * factor)
 }
 
-fn step(what: &str, done: f64) -> Step {
-    Step {
+fn step(what: &str, done: f64) -> ExperimentStep {
+    ExperimentStep {
         what: what.into(),
         done,
         begins: true,

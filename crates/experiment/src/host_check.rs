@@ -239,7 +239,7 @@ impl HostCheck {
         };
         for variant in &description.experiment.variants {
             let deployment = Deployment::of_run(description, variant)?;
-            let found = match &unenforceable {
+            let obstacle = match &unenforceable {
                 Some(reason) => Some(Obstacle::TooMuch(reason.clone())),
                 None => obstacle_in(variant, &deployment, hosts),
             };
@@ -247,7 +247,7 @@ impl HostCheck {
                 variant: variant.name.clone(),
                 reason,
             };
-            match found {
+            match obstacle {
                 None => {}
                 Some(Obstacle::TooMuch(reason)) => check.unfit.push(unfit(reason)),
                 Some(Obstacle::Lacking(reason)) => check.lacking.push(unfit(reason)),
@@ -440,25 +440,25 @@ mod tests {
     #[test]
     fn more_than_a_cpu_has_is_too_much() {
         let alone = [asked("a", 9_900, 0)].into();
-        let found = obstacle(&alone, able());
+        let refusal = obstacle(&alone, able());
         assert!(
-            matches!(&found, Some(Obstacle::TooMuch(why)) if why.contains("93%")),
-            "{found:?}"
+            matches!(&refusal, Some(Obstacle::TooMuch(why)) if why.contains("93%")),
+            "{refusal:?}"
         );
         let together = [asked("a", 5_000, 0), asked("b", 5_000, 0)].into();
-        let found = obstacle(&together, able());
+        let refusal = obstacle(&together, able());
         assert!(
-            matches!(&found, Some(Obstacle::TooMuch(why)) if why.contains("\"b\"")),
-            "{found:?}"
+            matches!(&refusal, Some(Obstacle::TooMuch(why)) if why.contains("\"b\"")),
+            "{refusal:?}"
         );
     }
 
     #[test]
     fn a_cpu_that_is_not_there_is_too_much() {
-        let found = obstacle(&[asked("a", 1_000, 7)].into(), able());
+        let refusal = obstacle(&[asked("a", 1_000, 7)].into(), able());
         assert!(
-            matches!(&found, Some(Obstacle::TooMuch(why)) if why.contains("CPU 7 is not online")),
-            "{found:?}"
+            matches!(&refusal, Some(Obstacle::TooMuch(why)) if why.contains("CPU 7 is not online")),
+            "{refusal:?}"
         );
     }
 
@@ -478,10 +478,10 @@ mod tests {
 
     #[test]
     fn a_host_without_the_means_lacks_them() {
-        let found = obstacle(&[asked("a", 1_000, 0)].into(), unable());
+        let refusal = obstacle(&[asked("a", 1_000, 0)].into(), unable());
         assert!(
-            matches!(&found, Some(Obstacle::Lacking(why)) if why.contains("SCHED_FIFO")),
-            "{found:?}"
+            matches!(&refusal, Some(Obstacle::Lacking(why)) if why.contains("SCHED_FIFO")),
+            "{refusal:?}"
         );
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use tailbound_analysis::resolution::Deployment;
 use tailbound_assessment::AssessmentError;
-use tailbound_assessment::execution_times::Known;
+use tailbound_assessment::execution_times::ServiceTimes;
 use tailbound_assessment::prediction::{PredictionAnswer, PredictionQuery, predict_from};
 use tailbound_model::{InputFiles, LoadedDescription, Variant};
 use tailbound_report::ServiceBand;
@@ -79,7 +79,7 @@ pub fn predict_on_host(
         remarks,
         ..HostPrediction::default()
     };
-    let mut times: BTreeMap<&str, BTreeMap<String, Known>> = BTreeMap::new();
+    let mut times: BTreeMap<&str, BTreeMap<String, ServiceTimes>> = BTreeMap::new();
     let variants = &description.experiment.variants;
     let chosen = |variant: &&Variant| query.variant.is_none_or(|name| variant.name == name);
     let stop = AtomicBool::new(false);

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use tailbound_analysis::resolution::Deployment;
 use tailbound_assessment::band::{BandError, kept_share};
-use tailbound_assessment::execution_times::Known;
+use tailbound_assessment::execution_times::ServiceTimes;
 use tailbound_assessment::sizing::{CalibratedRuns, RunForecasts};
 use tailbound_model::{BackendKind, InputFiles, LoadedDescription, ReservationServer, Variant};
 use tailbound_time::Duration;
@@ -31,7 +31,7 @@ pub struct CalibratedHost<'a> {
     run: PredictedRun,
     variant: Variant,
     deployment: Deployment,
-    times: BTreeMap<String, Known>,
+    times: BTreeMap<String, ServiceTimes>,
 }
 
 impl<'a> CalibratedHost<'a> {
@@ -109,7 +109,7 @@ impl RunForecasts for CalibratedHost<'_> {
 /// `SizedRuns` are the runs of a service whose reservation is looked for.
 struct SizedRuns<'a> {
     planned: PlannedRuns,
-    times: &'a Known,
+    times: &'a ServiceTimes,
 }
 
 impl CalibratedRuns for SizedRuns<'_> {

@@ -32,7 +32,7 @@ pub use error::ExperimentError;
 pub use host_prediction::{HostPrediction, PredictedRun, predict_on_host};
 pub use host_sizing::CalibratedHost;
 pub use loss_watch::LossWatch;
-pub use observer::{Observer, Step};
+pub use observer::{ExperimentStep, Observer};
 pub use result_folder::{Written, write, write_png, write_svg};
 pub use results::Results;
 pub use sections::SECTIONS;

@@ -58,18 +58,18 @@ impl LossWatch {
         let (ended, loss) = (Arc::clone(&watch.ended), Arc::clone(&watch.loss));
         let look = move || {
             while !ended.load(Ordering::SeqCst) {
-                let found = match ask() {
+                let cause = match ask() {
                     Some(status) => lost(&status, &domains),
                     None => Some(format!(
                         "the reservation of {} has ended: tailboundd has ended or does not answer",
                         domains.join(", ")
                     )),
                 };
-                if let Some(found) = found.filter(|_| !ended.load(Ordering::SeqCst)) {
+                if let Some(cause) = cause.filter(|_| !ended.load(Ordering::SeqCst)) {
                     // Who is told may end what was reserved for, and whoever waits for that end asks
                     // for the loss at once.
-                    *loss.lock().unwrap_or_else(PoisonError::into_inner) = Some(found.clone());
-                    tell(&found);
+                    *loss.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause.clone());
+                    tell(&cause);
                     return;
                 }
                 let until = Instant::now() + every;
@@ -127,7 +127,7 @@ mod tests {
     use std::sync::mpsc;
 
     use tailbound_control::{
-        EndReason, Ending, HeldBy, Origin, Peer, Presence, ReservationStatus, WatchdogStatus,
+        EarlyEnding, EndReason, HeldBy, Origin, Peer, Presence, ReservationStatus, WatchdogStatus,
     };
     use tailbound_enforcement::{DomainStatus, Recovery, Target};
     use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
@@ -201,7 +201,7 @@ mod tests {
     fn the_latest_ending_of_ours_tells_why() {
         let own = std::process::id();
         let mut status = holding("web", own);
-        let ending = |pid, reason| Ending {
+        let ending = |pid, reason| EarlyEnding {
             domain: "store".into(),
             origin: origin(pid),
             reason,
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn the_first_loss_is_told_once_and_kept() {
         let own = std::process::id();
-        let (sender, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let mut seen = vec![
             None,
             Some(holding("store", own)),
@@ -227,16 +227,16 @@ mod tests {
         let ask = move || seen.pop().flatten();
         let tell = move |loss: &str| sender.send(loss.to_owned()).unwrap();
         let watch = LossWatch::over(ask, Duration::ZERO, vec!["store".into()], tell).unwrap();
-        let loss = told.recv().unwrap();
+        let loss = receiver.recv().unwrap();
         assert!(loss.contains("does not answer"), "{loss}");
         // The sender is gone: nothing is told twice.
-        assert!(told.recv().is_err());
+        assert!(receiver.recv().is_err());
         assert_eq!(watch.loss(), Some(loss));
     }
 
     #[test]
     fn a_loss_is_on_record_before_anybody_is_told() {
-        let (turn, told) = mpsc::channel();
+        let (turn, turns) = mpsc::channel();
         let (go_on, may_end) = mpsc::channel::<()>();
         let tell = move |_: &str| {
             turn.send(()).unwrap();
@@ -244,7 +244,7 @@ mod tests {
             may_end.recv().unwrap();
         };
         let watch = LossWatch::over(|| None, Duration::ZERO, vec!["store".into()], tell).unwrap();
-        told.recv().unwrap();
+        turns.recv().unwrap();
         let loss = watch.loss();
         go_on.send(()).unwrap();
         assert!(loss.is_some_and(|loss| loss.contains("does not answer")));

@@ -34,12 +34,12 @@ pub struct SeenChange {
 
 /// Somebody who looks on while modes change.
 #[derive(Debug)]
-pub struct Watch {
+pub struct ModeChangeWatch {
     over: Arc<AtomicBool>,
-    looking: JoinHandle<Vec<Report>>,
+    thread: JoinHandle<Vec<Report>>,
 }
 
-impl Watch {
+impl ModeChangeWatch {
     /// Begins to look on.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Watch {
         let mut client = Client::connect(&tailbound_enforcement::state_directory())?;
         let over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&over);
-        let looking = std::thread::spawn(move || {
+        let thread = std::thread::spawn(move || {
             let mut seen = Vec::new();
             // Once more after the end, or the last change would be missed.
             while !ends.load(Ordering::Acquire) {
@@ -58,13 +58,13 @@ impl Watch {
             look(&mut client, &mut seen);
             seen
         });
-        Ok(Self { over, looking })
+        Ok(Self { over, thread })
     }
 
     /// The changes that have ended meanwhile.
     pub fn end(self) -> Vec<Report> {
         self.over.store(true, Ordering::Release);
-        self.looking.join().unwrap_or_default()
+        self.thread.join().unwrap_or_default()
     }
 }
 
@@ -79,12 +79,12 @@ fn look(client: &mut Client, seen: &mut Vec<Report>) {
 
 /// Which mode held when.
 #[derive(Debug)]
-pub struct Course {
+pub struct ModeHistory {
     /// From each instant on a mode, or a change.
     begins: Vec<(Instant, String)>,
 }
 
-impl Course {
+impl ModeHistory {
     /// The course from the initial mode on. A change lasts until the last reservation is in force.
     pub fn of(initial: &str, changes: &[Report]) -> Self {
         let mut begins = vec![(Instant::ORIGIN, initial.to_owned())];
@@ -136,7 +136,7 @@ fn settled_at(change: &Report) -> Instant {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use tailbound_modes::transition::{Cause, Ending, Outcome, Step, StepKind, Timeline};
+    use tailbound_modes::transition::{Cause, Ending, Step, StepKind, Timeline, TransitionOutcome};
 
     use super::*;
 
@@ -150,7 +150,7 @@ mod tests {
         Report {
             from: from.into(),
             to: to.into(),
-            outcome: Outcome {
+            outcome: TransitionOutcome {
                 ending,
                 domains: BTreeMap::new(),
             },
@@ -176,7 +176,7 @@ mod tests {
         let mut given_up = change("rest", "run", [200, 250, 240], Ending::GivenUp(cause));
         let back = change("run", "rest", [250, 251, 260], Ending::Completed);
         given_up.rolled_back = Some(Box::new(back));
-        let course = Course::of("run", &[there, given_up]);
+        let course = ModeHistory::of("run", &[there, given_up]);
         let held = |ms| course.at(at(ms));
         assert_eq!([held(0), held(99)], ["run", "run"]);
         assert_eq!([held(100), held(109)], ["run -> rest", "run -> rest"]);

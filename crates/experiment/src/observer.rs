@@ -2,7 +2,7 @@
 
 /// One step of an experiment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct ExperimentStep {
     /// What is being done.
     pub what: String,
     /// The share of the whole experiment that is done, from 0 to 1.
@@ -14,7 +14,7 @@ pub struct Step {
 /// Someone who watches an experiment.
 pub trait Observer {
     /// A step begins or goes on.
-    fn step(&mut self, step: &Step);
+    fn step(&mut self, step: &ExperimentStep);
     /// Something worth knowing, in a line.
     fn remark(&mut self, text: &str);
 }

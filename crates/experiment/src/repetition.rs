@@ -14,10 +14,10 @@ use tailbound_time::Duration;
 use crate::bands::supply_process;
 use crate::calibrations::Condition;
 use crate::load_run::{LoadRun, generator_cpu};
-use crate::mode_changes::Watch;
+use crate::mode_changes::ModeChangeWatch;
 use crate::reservation_lease::ReservationLease;
 use crate::testbed::Testbed;
-use crate::{ExperimentError, Observer, Step};
+use crate::{ExperimentError, ExperimentStep, Observer};
 use tailbound_analysis::resolution::Deployment;
 use tailbound_assessment::band::SupplyProcess;
 
@@ -95,12 +95,12 @@ impl Bench<'_> {
         let requests = testbed.requests(deployment)?;
         let modes = self.modes.filter(|_| variant.has_modes());
         let mut lease = ReservationLease::take(&requests, modes, self.stop)?;
-        let watch = modes.map(|_| Watch::begin()).transpose()?;
+        let watch = modes.map(|_| ModeChangeWatch::begin()).transpose()?;
         let sampler = SupplySampler::start(&reserved_cpus(deployment))?;
         let measured = self.drive_all(testbed, variant, &lease, observer, done);
         // What could not be sampled while services were calibrated was said then.
         let supply = sampler.finish().unwrap_or_default();
-        let mode_changes = watch.map_or_else(Vec::new, Watch::end);
+        let mode_changes = watch.map_or_else(Vec::new, ModeChangeWatch::end);
         let mut repetition = Repetition {
             measured: measured?,
             mode_changes,
@@ -252,7 +252,7 @@ fn tell(
     done: (f64, f64),
 ) {
     let share = progress.elapsed.as_secs_f64() / progress.total.as_secs_f64().max(1e-9);
-    observer.step(&Step {
+    observer.step(&ExperimentStep {
         what: format!("measuring {variant}: {} answered", progress.answered),
         done: done.0 + (done.1 - done.0) * share.min(1.0),
         begins,

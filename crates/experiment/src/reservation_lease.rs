@@ -52,9 +52,9 @@ impl ReservationLease {
             &StartOptions::default(),
         )?;
         if modes.is_some()
-            && let Some(known) = client.modes()?
+            && let Some(status) = client.modes()?
         {
-            let mode = known.state.mode;
+            let mode = status.state.mode;
             return Err(ExperimentError::ModesKnown { mode });
         }
         client.apply(requests, Lease::Connection)?;

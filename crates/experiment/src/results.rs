@@ -21,11 +21,11 @@ use crate::calibration_record::CalibrationRecord;
 use crate::calibrations::Calibrations;
 use crate::campaign::{CampaignOptions, host};
 use crate::measured_sample::MeasuredSample;
-use crate::mode_changes::{Course, SeenChange};
+use crate::mode_changes::{ModeHistory, SeenChange};
 use crate::repetition::{Bench, Repetition};
 use crate::result_folder::{requests_path, write_calibrations, write_record, write_requests};
 use tailbound_analysis::resolution::{Deployment, ResolvedDomain};
-use tailbound_assessment::execution_times::Known;
+use tailbound_assessment::execution_times::ServiceTimes;
 use tailbound_assessment::prediction::{FAITHFUL, predict_service};
 use tailbound_assessment::service_simulation::{SimulatedSpan, simulated};
 
@@ -147,7 +147,7 @@ impl<'a> Findings<'a> {
         &mut self,
         variant: &Variant,
         deployment: &Deployment,
-        known: &BTreeMap<String, Known>,
+        times: &BTreeMap<String, ServiceTimes>,
         bench: &Bench<'_>,
     ) -> Result<(), ExperimentError> {
         self.duration = bench.duration;
@@ -157,7 +157,7 @@ impl<'a> Findings<'a> {
             seed: self.seed,
         };
         let description = &self.loaded.description;
-        let simulated = simulated(deployment, &variant.name, known, self.inputs, span)?;
+        let simulated = simulated(deployment, &variant.name, times, self.inputs, span)?;
         let mut responses = simulated.services;
         // Those of the other variants would hide this one.
         if self.schedules.is_empty() {
@@ -171,8 +171,8 @@ impl<'a> Findings<'a> {
             let server = domain.and_then(ResolvedDomain::server);
             let points = SharpPoints::default();
             let asked: (_, &dyn SearchWatch) = (&points, &Unwatched);
-            let found = predict_service((name, service), &known[name], deployment, asked)?;
-            if let (Some(refusal), Some(_)) = (&found.refused, server) {
+            let prediction = predict_service((name, service), &times[name], deployment, asked)?;
+            if let (Some(refusal), Some(_)) = (&prediction.refused, server) {
                 self.warnings.push(Warning {
                     what: format!(
                         "no prediction of {name} in variant {}: {}",
@@ -187,7 +187,7 @@ impl<'a> Findings<'a> {
                 backend: domain.map_or(BackendKind::UNRESERVED, |domain| domain.backend),
                 interface: domain.and_then(ResolvedDomain::enforced_interface),
                 neighbours: variant.neighbours,
-                predicted: labelled(found.cases),
+                predicted: labelled(prediction.cases),
                 simulated: responses.remove(name),
                 measured: Vec::new(),
                 intervals: Vec::new(),
@@ -206,7 +206,7 @@ impl<'a> Findings<'a> {
         &mut self,
         variant: &Variant,
         deployment: &Deployment,
-        (times, record): (&BTreeMap<String, Known>, &CalibrationRecord),
+        (times, record): (&BTreeMap<String, ServiceTimes>, &CalibrationRecord),
         bench: &Bench<'_>,
     ) -> Result<Vec<String>, ExperimentError> {
         let mut lines = Vec::new();
@@ -241,7 +241,7 @@ impl<'a> Findings<'a> {
     /// that they outlive whatever comes later.
     pub fn add(&mut self, variant: &str, mut repetition: Repetition) {
         let initial = self.loaded.description.initial_mode.as_deref();
-        let course = Course::of(initial.unwrap_or_default(), &repetition.mode_changes);
+        let course = ModeHistory::of(initial.unwrap_or_default(), &repetition.mode_changes);
         self.note_changes(variant, &repetition);
         for result in self
             .results
@@ -508,7 +508,7 @@ fn measured_run(measured: &Measurement, ledger: Option<LedgerSummary>) -> Measur
         sent: measured.counts.sent,
         answered: measured.counts.answered,
         failed: measured.counts.failed(),
-        ledger: ledger.map(|ledger| tailbound_report::LedgerSummary {
+        ledger: ledger.map(|ledger| tailbound_report::LedgerTotals {
             periods: ledger.periods,
             depletions: ledger.depletions,
             used_ns: ledger.consumed.as_nanos(),
@@ -604,6 +604,6 @@ fn pair(
 /// The distribution that a verdict is compared with: the prediction from all that is known.
 fn faithful(predicted: &[Labelled]) -> Option<&Distribution> {
     let mut predicted = predicted.iter();
-    let found = predicted.find(|labelled| labelled.label == FAITHFUL);
-    found.map(|found| &found.distribution)
+    let labelled = predicted.find(|labelled| labelled.label == FAITHFUL);
+    labelled.map(|labelled| &labelled.distribution)
 }

@@ -206,13 +206,13 @@ impl HostCapabilities {
     /// Looks at this host. Features named by `TAILBOUND_WITHOUT` are hidden; names there that are
     /// none of a feature are passed over.
     pub fn probe() -> Self {
-        let found = probe::probe();
+        let capabilities = probe::probe();
         let hidden = std::env::var(WITHOUT_VARIABLE).unwrap_or_default();
         let hidden: Vec<Feature> = hidden
             .split(',')
             .filter_map(|name| name.parse().ok())
             .collect();
-        found.without(&hidden)
+        capabilities.without(&hidden)
     }
 
     /// A host with these CPUs on which every feature works, with the limits of a kernel as it is installed: for hosts of

@@ -274,23 +274,24 @@ mod tests {
 
     #[test]
     fn finds_hierarchies_wherever_they_are_mounted() {
-        let found = parse_hierarchies(HYBRID);
-        assert_eq!(found.len(), 3);
-        assert_eq!(found[0].controllers, ["cpu", "cpuacct"]);
-        assert_eq!(found[1].root, Path::new("/sys/fs/cgroup/uni fied"));
-        assert!(found[1].unified && found[1].controllers.is_empty());
-        assert_eq!(found[2].controllers, ["name=systemd"]);
+        let hierarchies = parse_hierarchies(HYBRID);
+        assert_eq!(hierarchies.len(), 3);
+        assert_eq!(hierarchies[0].controllers, ["cpu", "cpuacct"]);
+        assert_eq!(hierarchies[1].root, Path::new("/sys/fs/cgroup/uni fied"));
+        assert!(hierarchies[1].unified && hierarchies[1].controllers.is_empty());
+        assert_eq!(hierarchies[2].controllers, ["name=systemd"]);
     }
 
     #[test]
     fn finds_the_directory_of_a_cgroup() {
-        let found = parse_hierarchies(HYBRID);
+        let hierarchies = parse_hierarchies(HYBRID);
         let text = "9:name=systemd:/a\n1:cpu,cpuacct:/b/c\n0::/docker/x/d\n";
-        let directory = |at: usize| found[at].directory_of(&found[at].path_in(text).unwrap());
+        let directory =
+            |at: usize| hierarchies[at].directory_of(&hierarchies[at].path_in(text).unwrap());
         assert_eq!(directory(0), Path::new("/sys/fs/cgroup/cpu/b/c"));
         assert_eq!(directory(1), Path::new("/sys/fs/cgroup/uni fied/d"));
         assert_eq!(directory(2), Path::new("/sys/fs/cgroup/systemd/a"));
-        assert_eq!(found[0].path_in("0::/x"), None);
+        assert_eq!(hierarchies[0].path_in("0::/x"), None);
     }
 
     proptest! {
@@ -303,8 +304,8 @@ mod tests {
         fn no_damaged_mountinfo_panics(at in 0..HYBRID.len(), byte: u8) {
             let mut bytes = HYBRID.as_bytes().to_vec();
             bytes[at] = byte;
-            for found in parse_hierarchies(&String::from_utf8_lossy(&bytes)) {
-                let _path = found.path_in("1:cpu:/x\n::\n0::");
+            for hierarchy in parse_hierarchies(&String::from_utf8_lossy(&bytes)) {
+                let _path = hierarchy.path_in("1:cpu:/x\n::\n0::");
             }
         }
     }

@@ -20,12 +20,13 @@ pub fn path_as_seen_by(pid: u32, path: &Path) -> PathBuf {
 /// # Errors
 /// If /proc or the directory cannot be read.
 pub fn processes_with_another(directory: &Path, name: &str) -> io::Result<Vec<u32>> {
-    let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    let identity =
+        |path: &Path| fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()));
     let ours = identity(directory)?;
     let mut others = Vec::new();
     for pid in numbered_entries("/proc")? {
         // Whoever is root only in a user namespace of its own has another user here.
-        let is_named = thread_name(pid).is_ok_and(|found| found == name);
+        let is_named = thread_name(pid).is_ok_and(|thread| thread == name);
         if !is_named || !user_of(pid).is_ok_and(|user| user == 0) {
             continue;
         }

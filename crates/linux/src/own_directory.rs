@@ -27,13 +27,13 @@ pub enum NotOwnDirectory {
 /// If it cannot be made, or others could write to it.
 pub fn prepare(path: &Path) -> Result<(), NotOwnDirectory> {
     DirBuilder::new().recursive(true).mode(0o755).create(path)?;
-    let found = symlink_metadata(path)?;
-    let reason = if !found.is_dir() {
+    let metadata = symlink_metadata(path)?;
+    let reason = if !metadata.is_dir() {
         "it is no directory, or a symbolic link".to_owned()
-    } else if found.uid() != effective_uid() {
-        format!("it belongs to uid {}", found.uid())
-    } else if found.mode() & 0o022 != 0 {
-        format!("its mode is {:o}", found.mode() & 0o7777)
+    } else if metadata.uid() != effective_uid() {
+        format!("it belongs to uid {}", metadata.uid())
+    } else if metadata.mode() & 0o022 != 0 {
+        format!("its mode is {:o}", metadata.mode() & 0o7777)
     } else {
         return Ok(());
     };

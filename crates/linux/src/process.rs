@@ -221,22 +221,22 @@ pub enum StoppedBy {
 /// # Errors
 /// `NotFound` if it has gone.
 pub fn stopped_by(pid: u32) -> io::Result<Option<StoppedBy>> {
-    let mut found = None;
+    let mut stopper = None;
     for tid in threads_of(pid)? {
         let state = match stat_fields(tid) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             outcome => outcome?.into_iter().next(),
         };
         match state.as_deref() {
-            Some("T") => found = Some(StoppedBy::Signal),
-            Some("t") => found = found.or(Some(StoppedBy::Debugger)),
+            Some("T") => stopper = Some(StoppedBy::Signal),
+            Some("t") => stopper = stopper.or(Some(StoppedBy::Debugger)),
             Some("D" | "Z" | "X") => {}
             _ => return Ok(is_frozen(pid).then_some(StoppedBy::Freezer)),
         }
     }
-    match found {
+    match stopper {
         None if is_frozen(pid) => Ok(Some(StoppedBy::Freezer)),
-        found => Ok(found),
+        stopper => Ok(stopper),
     }
 }
 
@@ -297,10 +297,10 @@ pub fn has_open(pid: u32, file: &fs::File) -> io::Result<bool> {
     let wanted = file.metadata()?;
     for entry in fs::read_dir(format!("/proc/{pid}/fd")).map_err(gone)? {
         // It may be closed meanwhile.
-        let Ok(found) = entry.and_then(|entry| fs::metadata(entry.path())) else {
+        let Ok(metadata) = entry.and_then(|entry| fs::metadata(entry.path())) else {
             continue;
         };
-        if (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()) {
+        if (metadata.dev(), metadata.ino()) == (wanted.dev(), wanted.ino()) {
             return Ok(true);
         }
     }

@@ -34,14 +34,14 @@ impl Activity {
         self.stopped + self.running + self.ready + self.uninterruptible + self.sleeping
     }
 
-    fn of(thread: Shown) -> Self {
+    fn of(thread: ProcessStat) -> Self {
         let mut activity = Self::default();
         activity.count(thread);
         activity
     }
 
     /// Counts a thread as /proc has just shown it; one that has exited does not count.
-    fn count(&mut self, thread: Shown) {
+    fn count(&mut self, thread: ProcessStat) {
         match thread.state {
             b'T' | b't' => self.stopped += 1,
             // The caller has the CPU that the thread was last on. If it is on another one by now,
@@ -57,7 +57,7 @@ impl Activity {
 
 /// What /proc/PID/stat shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shown {
+struct ProcessStat {
     /// The state, as a letter (proc(5)).
     state: u8,
     /// How many threads the process has.
@@ -66,7 +66,7 @@ struct Shown {
     cpu: Option<u32>,
 }
 
-impl Shown {
+impl ProcessStat {
     /// From the text of the file.
     fn read(stat: &[u8]) -> io::Result<Self> {
         Self::parse(stat).ok_or_else(|| {
@@ -104,7 +104,7 @@ pub enum Told {
 
 /// What became of telling a process to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stopping {
+pub struct StopOutcome {
     /// Who of it knows.
     pub told: Told,
     /// What its only thread was about right after; `None` if there are several, or it has ended.
@@ -166,20 +166,23 @@ impl TaskProcess {
     ///
     /// # Errors
     /// `NotFound` if it has ended and was reaped; `PermissionDenied` if it is not ours.
-    pub fn stop(&self) -> io::Result<Stopping> {
+    pub fn stop(&self) -> io::Result<StopOutcome> {
         send_by_handle(self.handle.as_fd(), libc::SIGSTOP).map_err(gone)?;
         // With a signal pending it makes no thread any more.
-        let told = Told::EveryThread;
+        let reach = Told::EveryThread;
         Ok(match self.shown()? {
-            Some(shown) if shown.threads > 1 => Stopping {
+            Some(shown) if shown.threads > 1 => StopOutcome {
                 told: self.tell_threads()?,
                 seen: None,
             },
-            Some(shown) => Stopping {
-                told,
+            Some(shown) => StopOutcome {
+                told: reach,
                 seen: Some(Activity::of(shown)),
             },
-            None => Stopping { told, seen: None },
+            None => StopOutcome {
+                told: reach,
+                seen: None,
+            },
         })
     }
 
@@ -192,15 +195,15 @@ impl TaskProcess {
     }
 
     fn tell_threads(&self) -> io::Result<Told> {
-        let mut told = Vec::new();
+        let mut signalled = Vec::new();
         loop {
-            let before = told.len();
+            let before = signalled.len();
             for tid in process::threads_of(self.pid).or_else(none_if_gone)? {
-                if told.contains(&tid) {
+                if signalled.contains(&tid) {
                     continue;
                 }
                 match self.tell_thread(tid) {
-                    Ok(()) => told.push(tid),
+                    Ok(()) => signalled.push(tid),
                     // It has exited.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) if is_unknown_to_kernel(&error) => return Ok(Told::OneThread),
@@ -208,7 +211,7 @@ impl TaskProcess {
                 }
             }
             // A thread that was not told yet may have made another one meanwhile.
-            if told.len() == before {
+            if signalled.len() == before {
                 return Ok(Told::EveryThread);
             }
         }
@@ -226,10 +229,10 @@ impl TaskProcess {
     }
 
     /// What /proc shows of the process; `None` where it has ended and was reaped.
-    fn shown(&self) -> io::Result<Option<Shown>> {
+    fn shown(&self) -> io::Result<Option<ProcessStat>> {
         let mut text = [0; 1024];
         match self.stat.read_at(&mut text, 0).map_err(gone) {
-            Ok(bytes) => Shown::read(text.get(..bytes).unwrap_or_default()).map(Some),
+            Ok(bytes) => ProcessStat::read(text.get(..bytes).unwrap_or_default()).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -253,7 +256,7 @@ impl TaskProcess {
         for tid in process::threads_of(self.pid).or_else(none_if_gone)? {
             let path = format!("/proc/{}/task/{tid}/stat", self.pid);
             match fs::read(path).map_err(gone) {
-                Ok(text) => activity.count(Shown::read(&text)?),
+                Ok(text) => activity.count(ProcessStat::read(&text)?),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
@@ -342,8 +345,8 @@ mod tests {
     #[test]
     fn names_of_processes_may_hold_anything() {
         let line = "7 (a) R 1) T 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 99";
-        let shown = |line: &str| Shown::parse(line.as_bytes()).unwrap();
-        let expected = Shown {
+        let shown = |line: &str| ProcessStat::parse(line.as_bytes()).unwrap();
+        let expected = ProcessStat {
             state: b'T',
             threads: 3,
             cpu: None,
@@ -351,15 +354,15 @@ mod tests {
         assert_eq!(shown(line), expected);
         let longer = format!("{line} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 5 0\n");
         let cpu = Some(5);
-        assert_eq!(shown(&longer), Shown { cpu, ..expected });
+        assert_eq!(shown(&longer), ProcessStat { cpu, ..expected });
         let own = fs::read("/proc/thread-self/stat").unwrap();
-        assert!(Shown::parse(&own).unwrap().cpu.is_some());
+        assert!(ProcessStat::parse(&own).unwrap().cpu.is_some());
     }
 
     proptest! {
         #[test]
         fn no_text_panics(text in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _parsed = Shown::parse(&text);
+            let _parsed = ProcessStat::parse(&text);
         }
     }
 }

@@ -63,14 +63,14 @@ pub struct Pool {
 
 /// A line of `xl`'s that is none of the table that was expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line} of `{command}` is {found:?}; {expected} should stand there")]
+#[error("line {line} of `{command}` is {text:?}; {expected} should stand there")]
 pub struct NotATable {
     /// What was called.
     pub command: &'static str,
     /// The line, from 1 on.
     pub line: usize,
     /// What stands there, cut short.
-    pub found: String,
+    pub text: String,
     /// What should.
     pub expected: &'static str,
 }
@@ -84,7 +84,7 @@ fn not_a_table(
     NotATable {
         command,
         line: place + 1,
-        found: line.chars().take(80).collect(),
+        text: line.chars().take(80).collect(),
         expected,
     }
 }
@@ -103,8 +103,8 @@ pub fn parse_vcpus(text: &str) -> Result<Vec<Vcpu>, NotATable> {
     let mut pool = String::new();
     let mut vcpus = Vec::new();
     for (place, line) in text.lines().enumerate() {
-        let told = line.strip_prefix("Cpupool ");
-        if let Some((name, _)) = told.and_then(|rest| rest.rsplit_once(": sched=")) {
+        let pool_line = line.strip_prefix("Cpupool ");
+        if let Some((name, _)) = pool_line.and_then(|rest| rest.rsplit_once(": sched=")) {
             pool = name.to_owned();
         } else if !line.trim().is_empty() && !is_head(line) {
             let vcpu = vcpu(&pool, line);
@@ -235,11 +235,11 @@ pub fn set_vcpu(id: u32, vcpu: u32, setting: VcpuSetting) -> io::Result<()> {
 
 /// Who is told that a domain has gone forgets what is to be put back there. `xl` says so as well of one
 /// that it could not ask, so its word alone does not count.
-fn confirmed(told: io::Error, id: u32, listed: io::Result<Vec<Vcpu>>) -> io::Error {
+fn confirmed(error: io::Error, id: u32, listed: io::Result<Vec<Vcpu>>) -> io::Error {
     match listed {
-        Ok(vcpus) if vcpus.iter().all(|one| one.id != id) => told,
-        Ok(_) => io::Error::other(format!("{told}; yet the domain is listed")),
-        Err(why) => io::Error::other(format!("{told}; it cannot be looked up: {why}")),
+        Ok(vcpus) if vcpus.iter().all(|one| one.id != id) => error,
+        Ok(_) => io::Error::other(format!("{error}; yet the domain is listed")),
+        Err(why) => io::Error::other(format!("{error}; it cannot be looked up: {why}")),
     }
 }
 
@@ -261,10 +261,10 @@ fn call(program: &Path, words: &[&str], idle_at_most: Duration) -> io::Result<St
     let (output, errors) = (child.stdout.take(), child.stderr.take());
     let output = thread::spawn(move || output.map_or(Ok(String::new()), io::read_to_string));
     let errors = thread::spawn(move || {
-        let mut told = String::new();
+        let mut message = String::new();
         // What cannot be read is not told; the status says that it failed.
-        let _unread = errors.map(|mut errors| errors.read_to_string(&mut told));
-        told
+        let _unread = errors.map(|mut errors| errors.read_to_string(&mut message));
+        message
     });
     let status = ended(&mut child, words, idle_at_most)?;
     let gone = |_| io::Error::other("the thread that read from xl has panicked");
@@ -276,10 +276,10 @@ fn call(program: &Path, words: &[&str], idle_at_most: Duration) -> io::Result<St
         true => io::ErrorKind::NotFound,
         false => io::ErrorKind::Other,
     };
-    let told = errors.trim().replace('\n', "; ");
+    let message = errors.trim().replace('\n', "; ");
     Err(io::Error::new(
         kind,
-        format!("xl {}: {told}", words.join(" ")),
+        format!("xl {}: {message}", words.join(" ")),
     ))
 }
 
@@ -372,8 +372,9 @@ Pool-0               2      rtds       y          2
     #[test]
     fn a_domain_has_gone_if_it_is_not_listed_either() {
         let listed = || Ok(parse_vcpus(VCPUS).unwrap());
-        let told = || io::Error::new(io::ErrorKind::NotFound, "1 is an invalid domain identifier");
-        let kind = |id, listed| confirmed(told(), id, listed).kind();
+        let refusal =
+            || io::Error::new(io::ErrorKind::NotFound, "1 is an invalid domain identifier");
+        let kind = |id, listed| confirmed(refusal(), id, listed).kind();
         assert_eq!(kind(7, listed()), io::ErrorKind::NotFound);
         assert_eq!(kind(1, listed()), io::ErrorKind::Other);
         let silent = Err(io::ErrorKind::TimedOut.into());
@@ -389,8 +390,8 @@ Pool-0               2      rtds       y          2
         assert!(error.to_string().contains("xenstored"), "{error}");
         // A second and a half at least, with a little to do again and again.
         let slow = "n=0; while [ $n -lt 150 ]; do n=$((n + 1)); sleep 0.01; done; echo done";
-        let told = call(Path::new("sh"), &["-c", slow], idle).unwrap();
-        assert_eq!(told, "done\n");
+        let output = call(Path::new("sh"), &["-c", slow], idle).unwrap();
+        assert_eq!(output, "done\n");
     }
 
     #[test]

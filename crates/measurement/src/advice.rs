@@ -132,7 +132,7 @@ fn frequency(facts: &HostFacts, served: &CpuSet) -> Vec<Advice> {
             by_governor.entry(governor).or_default().push(*cpu);
         }
     }
-    let told = by_governor.into_iter().map(|(governor, cpus)| {
+    let advice = by_governor.into_iter().map(|(governor, cpus)| {
         say(
             format!(
                 "the frequency of CPU {} changes with load (governor {governor}), and execution \
@@ -142,11 +142,11 @@ fn frequency(facts: &HostFacts, served: &CpuSet) -> Vec<Advice> {
             "set the governor to performance: cpupower frequency-set -g performance",
         )
     });
-    told.collect()
+    advice.collect()
 }
 
 fn shared_cores(facts: &HostFacts, served: &CpuSet) -> Vec<Advice> {
-    let told = served.iter().filter_map(|cpu| {
+    let advice = served.iter().filter_map(|cpu| {
         let siblings: Vec<Cpu> = facts.smt_siblings(cpu.0).into_iter().map(Cpu).collect();
         (!siblings.is_empty()).then(|| {
             say(
@@ -156,7 +156,7 @@ fn shared_cores(facts: &HostFacts, served: &CpuSet) -> Vec<Advice> {
             )
         })
     });
-    told.collect()
+    advice.collect()
 }
 
 fn slow_cgroup_moves(facts: &HostFacts) -> Option<Advice> {
@@ -302,7 +302,7 @@ fn from_noise(query: &AdviceQuery<'_>) -> Vec<Advice> {
         .noise
         .iter()
         .filter(|noise| noise.share() > query.tolerated_noise);
-    let told = loud.map(|noise| {
+    let advice = loud.map(|noise| {
         say(
             format!(
                 "a busy thread on CPU {} lost {:.2}% of its time, {} at once at worst",
@@ -314,7 +314,7 @@ fn from_noise(query: &AdviceQuery<'_>) -> Vec<Advice> {
              small differences; fewer interrupts, a quieter host or isolcpus make it smaller",
         )
     });
-    told.collect()
+    advice.collect()
 }
 
 #[cfg(test)]
@@ -356,7 +356,7 @@ mod tests {
         }
     }
 
-    fn told(all: &[Advice]) -> String {
+    fn in_words(all: &[Advice]) -> String {
         let lines: Vec<String> = all
             .iter()
             .map(|one| format!("{}: {}", one.what, one.advice))
@@ -401,7 +401,7 @@ mod tests {
         let mounts = "cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0\n";
         put(folder.path(), "proc/self/mounts", mounts);
         let facts = HostFacts::under(folder.path());
-        let text = told(&from_facts(&facts, &query(&[1, 9], &[1])));
+        let text = in_words(&from_facts(&facts, &query(&[1, 9], &[1])));
         for expected in [
             "governor schedutil",
             "shares its core with CPU 3",
@@ -416,7 +416,7 @@ mod tests {
         let fair = "sys/kernel/debug/sched/fair_server/cpu1";
         put(folder.path(), &format!("{fair}/runtime"), "0\n");
         put(folder.path(), &format!("{fair}/period"), "1000000000\n");
-        let text = told(&from_facts(&facts, &query(&[1], &[0])));
+        let text = in_words(&from_facts(&facts, &query(&[1], &[0])));
         assert!(!text.contains("fair server"), "it is off:\n{text}");
     }
 
@@ -427,7 +427,7 @@ mod tests {
             interrupts: BTreeMap::from([((24, "disk".into()), BTreeMap::from([(1, count)]))]),
         };
         let (before, after) = (activity(100, 100, 0, 1000), activity(115, 180, 5, 1010));
-        let text = told(&from_activity(&query(&[1], &[]), &before, &after, WATCH));
+        let text = in_words(&from_activity(&query(&[1], &[]), &before, &after, WATCH));
         for expected in [
             "others use 15% of CPU 1",
             "takes 5% of CPU 1",
@@ -453,7 +453,7 @@ mod tests {
         let noises = [noise(900), noise(25_000)];
         let mut query = query(&[1], &[0]);
         query.noise = &noises;
-        let text = told(&from_noise(&query));
+        let text = in_words(&from_noise(&query));
         assert!(
             text.contains("lost 2.50% of its time, 700us") && text.lines().count() == 1,
             "{text}"

@@ -32,10 +32,10 @@ mod tests {
 
     #[test]
     fn the_line_names_what_is_known() {
-        let known = [("kernel", "6.1"), ("cpus", "0-3"), ("memory", "1 kB")];
-        let known = known.map(|(name, value)| (name.to_string(), value.to_string()));
+        let facts = [("kernel", "6.1"), ("cpus", "0-3"), ("memory", "1 kB")];
+        let facts = facts.map(|(name, value)| (name.to_string(), value.to_string()));
         assert_eq!(
-            fingerprint_line(&BTreeMap::from(known)),
+            fingerprint_line(&BTreeMap::from(facts)),
             "Linux 6.1, CPUs 0-3"
         );
     }

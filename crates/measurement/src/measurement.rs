@@ -43,7 +43,7 @@ pub enum RecordOutcome {
 
 /// One request: the raw record. Instants are on [`Measurement::clock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct RequestRecord {
     /// Index into [`Measurement::tasks`].
     pub task: u32,
     /// Which of the task's clients.
@@ -63,7 +63,7 @@ pub struct Record {
     pub warm_up: bool,
 }
 
-impl Record {
+impl RequestRecord {
     /// From the intended send time to the reply; a lower bound if it is unanswered.
     pub fn latency(&self) -> Duration {
         self.replied.saturating_since(self.intended)
@@ -132,7 +132,7 @@ pub struct Measurement {
     pub tasks: Vec<String>,
     /// Every request, the warm-up's included, in the order of the intended times.
     #[serde(skip)]
-    pub records: Vec<Record>,
+    pub records: Vec<RequestRecord>,
 }
 
 impl Measurement {
@@ -151,7 +151,7 @@ impl Measurement {
     pub fn of_instants(&self, subject: &str, due: impl Fn(Instant) -> bool) -> Distribution {
         let counted = self.records.iter().filter(|record| !record.warm_up);
         let due = counted.filter(|record| due(record.intended));
-        let arrivals = due.filter_map(Record::arrival);
+        let arrivals = due.filter_map(RequestRecord::arrival);
         let mut provenance = self.overall.provenance.clone();
         provenance.subject = format!("{}, {subject}", provenance.subject);
         Distribution::from_arrivals(provenance, arrivals.collect())

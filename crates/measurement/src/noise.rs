@@ -96,7 +96,7 @@ fn sample(cpu: Cpu, length: Duration) -> Result<Noise, MeasurementError> {
         remedy: "name an online CPU of this host".into(),
     })?;
     let fifo = make_current_thread_fifo(FIFO_PRIORITY).is_ok();
-    let mut tally = Tally::default();
+    let mut tally = LossTally::default();
     while tally.sampled < length {
         let left = length.saturating_sub(tally.sampled);
         tally.stretch(&MonotonicRaw, left.min(STRETCH));
@@ -127,14 +127,14 @@ fn sample(cpu: Cpu, length: Duration) -> Result<Noise, MeasurementError> {
 
 /// What was lost so far.
 #[derive(Debug, Default)]
-struct Tally {
+struct LossTally {
     sampled: Duration,
     lost: Duration,
     longest: Duration,
     gaps: Vec<Duration>,
 }
 
-impl Tally {
+impl LossTally {
     /// Reads `clock` until `length` has passed on it.
     fn stretch(&mut self, clock: &impl Clock, length: Duration) {
         let begin = clock.now();
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn counts_gaps_above_the_threshold_only() {
         let readings = vec![0, 30, 60, 5_060, 5_090, 7_090, 7_120, 10_200];
-        let mut tally = Tally::default();
+        let mut tally = LossTally::default();
         let script = Script(RefCell::new(readings.into_iter()));
         tally.stretch(&script, Duration::from_micros(10));
         assert_eq!(tally.sampled, Duration::from_nanos(10_200));

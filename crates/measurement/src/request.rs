@@ -197,11 +197,11 @@ fn pieces(argument: &str, random_below: u64) -> Result<Vec<RequestPiece>, Measur
     while let Some(open) = rest.find('{') {
         text.extend_from_slice(&rest.as_bytes()[..open]);
         let inside = rest[open + 1..].split_once('}');
-        let found = match inside {
+        let piece = match inside {
             Some((name, _)) => placeholder(name, random_below)?,
             None => None,
         };
-        match (found, inside) {
+        match (piece, inside) {
             (Some(piece), Some((_, after))) => {
                 if !text.is_empty() {
                     pieces.push(RequestPiece::Text(std::mem::take(&mut text)));

@@ -188,10 +188,10 @@ fn http_is_calibrated_by_round_trips_over_connections_that_close() {
     let mut plan = CalibrationPlan::new("h", getting(), endpoint);
     plan.fifo_priority = None;
     (plan.requests, plan.warm_up, plan.limit) = (20, 2, NO_HURRY);
-    let found = calibrated(&plan);
-    assert_eq!(found.execution_times["get"].count(), Some(20));
-    assert_eq!(found.source, ServiceTimeSource::RoundTrip);
-    assert!(found.trivial_round_trip.is_none() && !found.remarks.is_empty());
+    let calibration = calibrated(&plan);
+    assert_eq!(calibration.execution_times["get"].count(), Some(20));
+    assert_eq!(calibration.source, ServiceTimeSource::RoundTrip);
+    assert!(calibration.trivial_round_trip.is_none() && !calibration.remarks.is_empty());
 }
 
 #[test]

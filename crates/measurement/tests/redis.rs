@@ -159,22 +159,22 @@ fn calibration_tells_long_requests_from_short_ones_and_finds_the_busy_rate() {
         plan.process = process;
         plan.fifo_priority = None;
         (plan.requests, plan.warm_up, plan.limit) = (30, 5, NO_HURRY);
-        let found = calibrated(&plan);
+        let calibration = calibrated(&plan);
         let expected = match process {
             Some(_) => ServiceTimeSource::ProcessCpuTime,
             None => ServiceTimeSource::RoundTrip,
         };
-        assert_eq!(found.source, expected, "{:?}", found.remarks);
-        assert_eq!(found.execution_times["sort"].count(), Some(30));
-        assert!(found.busy.unwrap().iterations_per_millisecond > 0.0);
+        assert_eq!(calibration.source, expected, "{:?}", calibration.remarks);
+        assert_eq!(calibration.execution_times["sort"].count(), Some(30));
+        assert!(calibration.busy.unwrap().iterations_per_millisecond > 0.0);
         // Round trips are the machine's as much as the service's; CPU time is the service's.
         if process.is_some() {
-            let median = |task: &str| found.execution_times[task].quantile(0.5).unwrap().low;
+            let median = |task: &str| calibration.execution_times[task].quantile(0.5).unwrap().low;
             assert!(median("ping") < median("sort"));
             assert!(median("ping") < median("busy"));
         }
-        assert_eq!(found.dispatch_overhead.count(), Some(90));
-        assert!(found.trivial_round_trip.is_some());
+        assert_eq!(calibration.dispatch_overhead.count(), Some(90));
+        assert!(calibration.trivial_round_trip.is_some());
     }
 }
 
@@ -191,9 +191,12 @@ fn a_process_that_does_not_serve_is_noticed() {
         plan.process = Some(process);
         plan.fifo_priority = None;
         (plan.requests, plan.warm_up, plan.limit) = (10, 2, NO_HURRY);
-        let found = calibrated(&plan);
-        assert_eq!(found.source, ServiceTimeSource::RoundTrip);
-        let told = found.remarks.join("\n");
-        assert!(told.contains("execution times are round trips"), "{told}");
+        let calibration = calibrated(&plan);
+        assert_eq!(calibration.source, ServiceTimeSource::RoundTrip);
+        let remarks = calibration.remarks.join("\n");
+        assert!(
+            remarks.contains("execution times are round trips"),
+            "{remarks}"
+        );
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use crate::testbed::*;
 use tailbound_measurement::protocol::frame::{FRAME_BYTES, WorkReply, WorkRequest};
 use tailbound_measurement::synthetic::MOST_OVERHEAD;
-use tailbound_measurement::{Endpoint, Progress, Record, RecordOutcome, measure};
+use tailbound_measurement::{Endpoint, Progress, RecordOutcome, RequestRecord, measure};
 use tailbound_model::{Arrivals, InputFiles, Protocol, Scheduling};
 use tailbound_simulator::workload::releases;
 use tailbound_time::{ClockId, Duration};
@@ -101,7 +101,7 @@ fn waiting_for_a_place_in_flight_is_latency_but_not_lateness() {
         );
     }
     // Taken up together, though sent one after the other: the wait is no lateness of ours.
-    let together = |burst: &[Record]| burst[4].taken_up < burst[0].replied;
+    let together = |burst: &[RequestRecord]| burst[4].taken_up < burst[0].replied;
     assert!(measured.records.chunks(5).any(together));
 }
 
@@ -209,7 +209,7 @@ fn an_urgent_job_overtakes_a_long_one_and_both_work_their_full_time() {
                 .unwrap()
         })
     };
-    let overtaken = |[long, short]: &[Record; 2]| short.replied < long.replied;
+    let overtaken = |[long, short]: &[RequestRecord; 2]| short.replied < long.replied;
     let [long, short] = (0..ATTEMPTS)
         .map(|_| first_of_each())
         .find(overtaken)
@@ -319,7 +319,7 @@ fn the_seed_decides_what_is_sent_when() {
         let mut plan = plan(&service, &server.endpoint, ms(0), ms(200));
         plan.releases = releases(&service, ms(200), seed, &inputs).unwrap();
         let measured = measure(&plan, NEVER, &mut ignore).unwrap();
-        let since = |record: &Record| record.intended.saturating_since(measured.started_at);
+        let since = |record: &RequestRecord| record.intended.saturating_since(measured.started_at);
         measured.records.iter().map(since).collect::<Vec<_>>()
     };
     let (first, again, other) = (sent(7), sent(7), sent(8));

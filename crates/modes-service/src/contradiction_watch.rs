@@ -11,7 +11,9 @@ use tailbound_linux::clock::cpu_time_of_process;
 use tailbound_linux::process::process_started;
 use tailbound_model::TaskProcesses;
 use tailbound_modes::change_phases::contradiction;
-use tailbound_modes::contradictions::{Contradiction, Contradictions, Patience, Shown, TaskSight};
+use tailbound_modes::contradictions::{
+    Contradiction, ContradictionNews, ContradictionPatience, Contradictions, TaskSight,
+};
 use tailbound_modes::manager::Report;
 use tailbound_modes::table::ModeTable;
 use tailbound_modes::transition::StepKind;
@@ -35,7 +37,7 @@ pub(crate) struct ContradictionWatch {
 struct OneTask {
     domain: String,
     task: String,
-    patience: Patience,
+    patience: ContradictionPatience,
     /// With the times at which they started, since numbers are given anew.
     processes: BTreeMap<u32, u64>,
     /// The directory of its cgroup.
@@ -48,14 +50,17 @@ impl ContradictionWatch {
         let root = unified_root();
         let domains = table.seen().iter();
         let tasks = domains.flat_map(|(domain, tasks)| {
-            let known = started.get(domain);
+            let starts = started.get(domain);
             let root = &root;
-            let patience = Patience::of(table.longest_period(domain), table.longest_offset(domain));
+            let patience = ContradictionPatience::of(
+                table.longest_period(domain),
+                table.longest_offset(domain),
+            );
             tasks.iter().map(move |(task, what)| OneTask {
                 domain: domain.clone(),
                 task: task.clone(),
                 patience,
-                processes: processes(what, known),
+                processes: processes(what, starts),
                 cgroup: what
                     .cgroup
                     .as_ref()
@@ -107,8 +112,8 @@ impl ContradictionWatch {
         }
         for one in &shown {
             tell(one);
-            if let Shown::Runs(found) = one {
-                *self.counts.entry(found.domain.clone()).or_default() += 1;
+            if let ContradictionNews::Runs(contradiction) = one {
+                *self.counts.entry(contradiction.domain.clone()).or_default() += 1;
             }
         }
         if let Some(report) = last {
@@ -118,9 +123,9 @@ impl ContradictionWatch {
     }
 }
 
-fn tell(shown: &Shown) {
+fn tell(shown: &ContradictionNews) {
     match shown {
-        Shown::Runs(Contradiction {
+        ContradictionNews::Runs(Contradiction {
             domain,
             task,
             used,
@@ -130,42 +135,46 @@ fn tell(shown: &Shown) {
             "the agent of \"{domain}\" {}; its reservation bounds it",
             contradiction(task, *used, *within)
         )),
-        Shown::Ends { domain, task } => note(format_args!(
+        ContradictionNews::Ends { domain, task } => note(format_args!(
             "task `{task}` of \"{domain}\" no longer runs against its agent's word"
         )),
     }
 }
 
 /// Adds what was found to the course of the change in which it was said.
-fn add(report: &mut Report, shown: &[Shown]) {
+fn add(report: &mut Report, shown: &[ContradictionNews]) {
     let Some(began_at) = report.timeline.began_at else {
         return;
     };
     for one in shown {
-        if let Shown::Runs(found) = one
-            && found.said_at >= began_at
+        if let ContradictionNews::Runs(contradiction) = one
+            && contradiction.said_at >= began_at
         {
             let kind = StepKind::Contradicted {
-                task: found.task.clone(),
-                used: found.used,
-                within: found.within,
+                task: contradiction.task.clone(),
+                used: contradiction.used,
+                within: contradiction.within,
             };
-            report.timeline.note(found.seen_at, &found.domain, kind);
+            report
+                .timeline
+                .note(contradiction.seen_at, &contradiction.domain, kind);
         }
     }
 }
 
 /// Its processes, but those that are not there.
-fn processes(what: &TaskProcesses, known: Option<&BTreeMap<u32, u64>>) -> BTreeMap<u32, u64> {
-    let known = |pid: &u32| known.and_then(|them| them.get(pid)).copied();
+fn processes(what: &TaskProcesses, starts: Option<&BTreeMap<u32, u64>>) -> BTreeMap<u32, u64> {
+    let start_of = |pid: &u32| starts.and_then(|them| them.get(pid)).copied();
     let pids = what.pids.iter();
-    let started = |pid: &u32| known(pid).or_else(|| process_started(*pid).ok());
+    let started = |pid: &u32| start_of(pid).or_else(|| process_started(*pid).ok());
     pids.filter_map(|pid| Some((*pid, started(pid)?))).collect()
 }
 
 fn unified_root() -> Option<PathBuf> {
-    let found = hierarchies().ok()?;
-    let unified = found.into_iter().find(|hierarchy| hierarchy.unified)?;
+    let hierarchies = hierarchies().ok()?;
+    let unified = hierarchies
+        .into_iter()
+        .find(|hierarchy| hierarchy.unified)?;
     Some(unified.root)
 }
 
@@ -200,7 +209,7 @@ mod tests {
 
     fn own(started: Option<u64>) -> OneTask {
         let pid = std::process::id();
-        let known = started.map(|at| [(pid, at)].into());
+        let starts = started.map(|at| [(pid, at)].into());
         let what = TaskProcesses {
             pids: vec![pid],
             cgroup: None,
@@ -208,8 +217,8 @@ mod tests {
         OneTask {
             domain: "arm".into(),
             task: "move".into(),
-            patience: Patience::of(Duration::ZERO, Duration::ZERO),
-            processes: processes(&what, known.as_ref()),
+            patience: ContradictionPatience::of(Duration::ZERO, Duration::ZERO),
+            processes: processes(&what, starts.as_ref()),
             cgroup: None,
         }
     }

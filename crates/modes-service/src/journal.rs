@@ -17,7 +17,7 @@ use tailbound_linux::process::boot_id;
 use tailbound_model::{BackendKind, BackendOptions};
 use tailbound_modes::control::RunningDescription;
 use tailbound_modes::manager::journal::{Resumption, resumption};
-use tailbound_modes::manager::{Journal, Record, State};
+use tailbound_modes::manager::{State, StepJournal, StepRecord};
 use tailbound_modes::table::ModeTable;
 use tailbound_subsystem::log::warn;
 use tailbound_subsystem::process_identity::{StartTimes, is_same, numbers_of};
@@ -144,8 +144,8 @@ impl Loaded {
     /// When the processes of the domains were started.
     pub fn start_times(&self) -> StartTimes {
         let domains = self.domains.iter();
-        let known = domains.map(|(domain, applied)| (domain.clone(), applied.started.clone()));
-        known.collect()
+        let starts = domains.map(|(domain, applied)| (domain.clone(), applied.started.clone()));
+        starts.collect()
     }
 }
 
@@ -220,8 +220,8 @@ impl ModesJournal {
     }
 }
 
-impl Journal for ModesJournal {
-    fn note(&mut self, record: &Record) {
+impl StepJournal for ModesJournal {
+    fn note(&mut self, record: &StepRecord) {
         let mut inner = self.inner();
         if inner.is_removed {
             return;
@@ -255,10 +255,10 @@ impl Inner {
         self.path = new;
     }
 
-    fn write(&mut self, record: &Record) -> io::Result<()> {
+    fn write(&mut self, record: &StepRecord) -> io::Result<()> {
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
-        if matches!(record, Record::Holds { .. }) && (self.is_behind || self.bytes > LONGEST) {
+        if matches!(record, StepRecord::Holds { .. }) && (self.is_behind || self.bytes > LONGEST) {
             let begun = self.begin(&line);
             if self.is_behind || begun.is_ok() {
                 return begun;
@@ -352,8 +352,8 @@ fn read(text: &[u8], boot: &str) -> Result<Option<(Loaded, Resumption)>, String>
         let record = serde_json::from_slice(line);
         records.push(record.map_err(|error| format!("line {}: {error}", number + 2))?);
     }
-    let found = resumption(records, &loaded.table).ok_or("it names no state")?;
-    Ok(Some((loaded, found)))
+    let resumption = resumption(records, &loaded.table).ok_or("it names no state")?;
+    Ok(Some((loaded, resumption)))
 }
 
 /// The restarts of a daemon since its modes were loaded.

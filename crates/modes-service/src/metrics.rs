@@ -163,14 +163,14 @@ impl ModesMetrics {
         let name = "tailbound_task_contradicts_agent";
         let help = "Tasks that the agent of a domain says are stopped, and that run.";
         MetricKind::Gauge.encode(encoder, (name, help), running)?;
-        let found = status.table.seen().keys().map(|domain| {
+        let rows = status.table.seen().keys().map(|domain| {
             let count = counts.contradictions.get(domain).copied().unwrap_or(0);
             ([("domain", domain.as_str())], count as f64)
         });
         let name = "tailbound_agent_contradictions";
         let help =
             "How often a task was found to run that the agent of its domain said was stopped.";
-        MetricKind::Counter.encode(encoder, (name, help), found)
+        MetricKind::Counter.encode(encoder, (name, help), rows)
     }
 }
 

@@ -69,14 +69,14 @@ pub struct Loading {
 /// The modes of the host, as long as they are known.
 pub struct Modes {
     commands: Commands,
-    shared: Arc<Shared>,
+    shared: Arc<SharedModes>,
     next: AtomicU64,
     thread: Mutex<Option<JoinHandle<()>>>,
     journal: Option<ModesJournal>,
 }
 
-/// `Shared` is what the thread of the modes has in common with those who ask.
-struct Shared {
+/// `SharedModes` is what the thread of the modes has in common with those who ask.
+struct SharedModes {
     /// Where agents connect.
     socket: PathBuf,
     answers: Mutex<BTreeMap<u64, mpsc::Sender<ChangeResult>>>,
@@ -88,7 +88,7 @@ struct Shared {
 }
 
 /// The manager of the modes, over the reservations of the daemon and the links to the agents.
-pub(crate) type Manager =
+pub(crate) type DaemonModeManager =
     HostModeManager<EnforcerAdapter<Monotonic>, AgentLinks<Monotonic>, Monotonic>;
 
 /// Refuses a table whose initial mode is not in force, or that leaves a domain out whose modes are known.
@@ -98,10 +98,10 @@ pub(crate) type Manager =
 pub fn check(
     table: &ModeTable,
     host: &dyn ReservationHost,
-    known: Option<&Modes>,
+    running: Option<&Modes>,
 ) -> Result<(), ModesRefusal> {
-    if let Some(known) = known {
-        table_replacement::refuse_other(table, &known.status(), known.description().as_ref())?;
+    if let Some(running) = running {
+        table_replacement::refuse_other(table, &running.status(), running.description().as_ref())?;
     }
     check_state(&State::initial(table), &host.standing())
 }
@@ -117,12 +117,12 @@ impl Modes {
         socket: &Path,
     ) -> Result<Self, ModesRefusal> {
         let (mut manager, commands, own_cpus) = manager_of(&loading, &**host, socket)?;
-        let told = LoadedModes::new(manager.table(), &loading);
-        let shared = Arc::new(Shared {
+        let loaded = LoadedModes::new(manager.table(), &loading);
+        let shared = Arc::new(SharedModes {
             socket: socket.to_owned(),
             answers: Mutex::default(),
             additions: Mutex::default(),
-            status: Mutex::new(status_of(&mut manager, socket, &told)),
+            status: Mutex::new(status_of(&mut manager, socket, &loaded)),
             counts: Mutex::default(),
             description: Mutex::new(loading.description),
             ending: AtomicBool::new(false),
@@ -132,7 +132,7 @@ impl Modes {
             own_cpus,
             host: Arc::clone(host),
             journal: loading.journal.clone(),
-            told,
+            loaded,
         };
         let builder = std::thread::Builder::new().name("modes".into());
         let spawned = builder.spawn(move || work.run(manager));
@@ -270,16 +270,16 @@ impl LoadedModes {
 
 /// What the thread works with.
 struct ModeThread {
-    shared: Arc<Shared>,
+    shared: Arc<SharedModes>,
     /// The CPUs that it looks for answers on; none where every CPU has domains.
     own_cpus: BTreeSet<u32>,
     host: Arc<dyn ReservationHost>,
     journal: Option<ModesJournal>,
-    told: LoadedModes,
+    loaded: LoadedModes,
 }
 
 impl ModeThread {
-    fn run(mut self, mut manager: Manager) {
+    fn run(mut self, mut manager: DaemonModeManager) {
         if !self.own_cpus.is_empty()
             && let Err(error) = set_affinity(own_thread(), &self.own_cpus)
         {
@@ -293,17 +293,17 @@ impl ModeThread {
         while !self.shared.ending.load(Ordering::Acquire) {
             let now = Monotonic.now();
             let fired =
-                trigger_source::look(&mut self.told.triggers, &mut manager, &*self.host, now);
+                trigger_source::look(&mut self.loaded.triggers, &mut manager, &*self.host, now);
             let added = self.take_additions(&mut manager);
             self.look_at_tasks(&mut manager, now);
             let at_latest = now.saturating_add(LOOK_AFTER);
-            let until = self.told.triggers.next_look();
+            let until = self.loaded.triggers.next_look();
             let until = until.map_or(at_latest, |next| next.min(at_latest));
             match manager.serve_one(Some(until)) {
                 Some((asker, answer)) => self.served(&mut manager, &asker, answer),
                 None if fired
                     || added
-                    || Monotonic.now() >= self.told.at.saturating_add(LOOK_AFTER) =>
+                    || Monotonic.now() >= self.loaded.at.saturating_add(LOOK_AFTER) =>
                 {
                     self.take_note(&mut manager);
                 }
@@ -313,25 +313,25 @@ impl ModeThread {
     }
 
     /// Holds what agents say of stopped tasks against what the host sees.
-    fn look_at_tasks(&mut self, manager: &mut Manager, now: Instant) {
+    fn look_at_tasks(&mut self, manager: &mut DaemonModeManager, now: Instant) {
         let said_stopped = |domain: &str, task: &str| manager.said_stopped(domain, task);
-        let last = self.told.last.as_mut();
-        if self.told.watch.look(now, said_stopped, last) {
+        let last = self.loaded.last.as_mut();
+        if self.loaded.watch.look(now, said_stopped, last) {
             lock(&self.shared.counts)
                 .contradictions
-                .clone_from(self.told.watch.counts());
+                .clone_from(self.loaded.watch.counts());
             self.take_note(manager);
         }
     }
 
-    fn served(&mut self, manager: &mut Manager, asker: &Asker, answer: ChangeResult) {
+    fn served(&mut self, manager: &mut DaemonModeManager, asker: &Asker, answer: ChangeResult) {
         tell(asker, &answer);
         if let Ok(report) = &answer
             && !report.changes_nothing()
         {
             lock(&self.shared.counts).add(report);
-            self.told.last = Some(report.clone());
-            self.told.triggers.mode_has_changed();
+            self.loaded.last = Some(report.clone());
+            self.loaded.triggers.mode_has_changed();
         }
         self.take_note(manager);
         for other in manager.take_joined() {
@@ -340,17 +340,17 @@ impl ModeThread {
         self.answer(manager, asker, answer);
     }
 
-    fn take_note(&mut self, manager: &mut Manager) {
+    fn take_note(&mut self, manager: &mut DaemonModeManager) {
         for reason in manager.agents().take_reasons() {
             warn(format_args!("agents: {reason}"));
         }
         lock(&self.shared.counts).agents_refused = manager.agents().refused();
-        self.told.at = Monotonic.now();
-        *lock(&self.shared.status) = status_of(manager, &self.shared.socket, &self.told);
+        self.loaded.at = Monotonic.now();
+        *lock(&self.shared.status) = status_of(manager, &self.shared.socket, &self.loaded);
     }
 
     /// Adds modes; whether there were some to add.
-    fn take_additions(&mut self, manager: &mut Manager) -> bool {
+    fn take_additions(&mut self, manager: &mut DaemonModeManager) -> bool {
         let additions = std::mem::take(&mut *lock(&self.shared.additions));
         let some = !additions.is_empty();
         for (table, description, sender) in additions {
@@ -361,7 +361,7 @@ impl ModeThread {
                 *lock(&self.shared.description) = description;
                 manager.add_modes(table);
                 let triggers = manager.table().triggers();
-                self.told.triggers.keep(triggers, Monotonic.now());
+                self.loaded.triggers.keep(triggers, Monotonic.now());
             });
             self.take_note(manager);
             // Who asked may have gone.
@@ -370,7 +370,7 @@ impl ModeThread {
         some
     }
 
-    fn answer(&self, manager: &mut Manager, asker: &Asker, answer: ChangeResult) {
+    fn answer(&self, manager: &mut DaemonModeManager, asker: &Asker, answer: ChangeResult) {
         match (asker, answer) {
             (Asker::Command(number), answer) => {
                 if let Some(sender) = lock(&self.shared.answers).remove(number) {
@@ -414,7 +414,7 @@ fn manager_of(
     loading: &Loading,
     daemon: &dyn ReservationHost,
     socket: &Path,
-) -> Result<(Manager, Commands, BTreeSet<u32>), ModesRefusal> {
+) -> Result<(DaemonModeManager, Commands, BTreeSet<u32>), ModesRefusal> {
     let table = loading.table.clone();
     let state = loading.state.clone();
     let state = state.unwrap_or_else(|| State::initial(&table));
@@ -448,7 +448,7 @@ fn manager_of(
     Ok((manager, commands, own_cpus))
 }
 
-fn status_of(manager: &mut Manager, socket: &Path, told: &LoadedModes) -> ModesStatus {
+fn status_of(manager: &mut DaemonModeManager, socket: &Path, loaded: &LoadedModes) -> ModesStatus {
     let agents = manager.agents().present().into_iter();
     let agents = agents.map(str::to_owned).collect();
     ModesStatus {
@@ -456,10 +456,10 @@ fn status_of(manager: &mut Manager, socket: &Path, told: &LoadedModes) -> ModesS
         state: manager.state().clone(),
         agents,
         socket: socket.to_owned(),
-        last: told.last.clone(),
-        triggers: told.triggers.status(),
-        resumed: told.resumed,
-        contradictions: told.watch.contradictions(),
+        last: loaded.last.clone(),
+        triggers: loaded.triggers.status(),
+        resumed: loaded.resumed,
+        contradictions: loaded.watch.contradictions(),
     }
 }
 

@@ -8,12 +8,12 @@ use tailbound_subsystem::ReservationHost;
 use tailbound_subsystem::log::note;
 use tailbound_time::Instant;
 
-use crate::modes::Manager;
+use crate::modes::DaemonModeManager;
 
 /// Looks at the triggers, and asks for the modes that they want; whether there was one.
 pub(crate) fn look(
     triggers: &mut Triggers,
-    manager: &mut Manager,
+    manager: &mut DaemonModeManager,
     host: &dyn ReservationHost,
     now: Instant,
 ) -> bool {

@@ -173,7 +173,7 @@ fn main() {
     let table = table(&tasks, how == "when-done");
     let socket = std::path::PathBuf::from(socket);
     let failed = Arc::new(Mutex::new(None));
-    let told = Arc::clone(&failed);
+    let failure = Arc::clone(&failed);
     std::thread::spawn(move || {
         let agent = Agent::new(
             "arm".parse().expect("a name"),
@@ -184,7 +184,7 @@ fn main() {
             Patience::default(),
         );
         let ran = agent.and_then(|mut agent| agent.run(&mut |_| {}));
-        *told.lock().expect("no panic") = ran.err().map(|error| error.to_string());
+        *failure.lock().expect("no panic") = ran.err().map(|error| error.to_string());
     });
     let mut input = Vec::new();
     let _closed = std::io::stdin().read_to_end(&mut input);

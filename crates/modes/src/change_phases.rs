@@ -4,7 +4,7 @@ use serde::Serialize;
 use tailbound_time::{Duration, Instant};
 
 use crate::manager::Report;
-use crate::transition::{Held, Settled, Step, StepKind, Timeline};
+use crate::transition::{HeldMode, Settled, Step, StepKind, Timeline};
 
 /// `ChangePhase` is one phase of the work on one domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,8 +143,8 @@ fn of_step(
             vec![phase(PhaseKind::Boost, step.at, end, String::new())]
         }
         StepKind::Settled => {
-            let told = own.iter().any(|other| other.kind == StepKind::Sent);
-            let remark = settled.map_or_else(String::new, |settled| holds(settled, told));
+            let was_sent = own.iter().any(|other| other.kind == StepKind::Sent);
+            let remark = settled.map_or_else(String::new, |settled| holds(settled, was_sent));
             at_once(PhaseKind::Settled, remark)
         }
         StepKind::Contradicted { task, used, within } => at_once(
@@ -199,14 +199,14 @@ pub fn since(timeline: &Timeline, at: Instant) -> Duration {
 }
 
 /// What holds for a domain in the end. Of tasks that nobody was told to switch there is nothing to say.
-fn holds(settled: &Settled, told: bool) -> String {
-    let word = |held: Held| match held {
-        Held::Old => "old",
-        Held::New => "new",
-        Held::Fallback => "fallback's",
+fn holds(settled: &Settled, was_sent: bool) -> String {
+    let word = |held: HeldMode| match held {
+        HeldMode::Old => "old",
+        HeldMode::New => "new",
+        HeldMode::Fallback => "fallback's",
     };
     let reservation = format!("{} reservation", word(settled.interface));
-    match (told, settled.tasks) {
+    match (was_sent, settled.tasks) {
         (false, _) => reservation,
         (true, None) => format!("{reservation}, tasks not known"),
         (true, Some(held)) => format!("{reservation}, {} tasks", word(held)),

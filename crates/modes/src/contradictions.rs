@@ -48,14 +48,14 @@ pub struct Contradiction {
 
 /// Of a domain, how long it takes until what its agent says has to be so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct ContradictionPatience {
     /// From the agent's answer to the first look.
     pub grace: Duration,
     /// How long CPU time is counted.
     pub window: Duration,
 }
 
-impl Patience {
+impl ContradictionPatience {
     /// For a domain with these periods in its modes, whose new tasks wait for what is left of old ones for so
     /// long at most: what waits for its budget has it after a period, and shows that it runs within two.
     pub fn of(longest_period: Duration, longest_offset: Duration) -> Self {
@@ -69,7 +69,7 @@ impl Patience {
 
 /// What a look has shown that was not so before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum ContradictionNews {
     /// A task runs.
     Runs(Contradiction),
     /// It does so no longer, or is not said to be stopped any more.
@@ -117,9 +117,9 @@ impl Contradictions {
         &mut self,
         now: Instant,
         (domain, task): (&str, &str),
-        patience: Patience,
+        patience: ContradictionPatience,
         sight: Option<TaskSight>,
-    ) -> Option<Shown> {
+    ) -> Option<ContradictionNews> {
         let key = (domain.to_owned(), task.to_owned());
         let Some(sight) = sight else {
             let seen = self.tasks.remove(&key);
@@ -138,8 +138,8 @@ impl Contradictions {
     }
 }
 
-fn ended(before: Contradiction) -> Shown {
-    Shown::Ends {
+fn ended(before: Contradiction) -> ContradictionNews {
+    ContradictionNews::Ends {
         domain: before.domain,
         task: before.task,
     }
@@ -158,9 +158,9 @@ impl StoppedTask {
         &mut self,
         now: Instant,
         (domain, task): (&str, &str),
-        patience: Patience,
+        patience: ContradictionPatience,
         sight: &TaskSight,
-    ) -> Option<Shown> {
+    ) -> Option<ContradictionNews> {
         if now.saturating_since(self.said_at) < patience.grace {
             return None;
         }
@@ -183,7 +183,7 @@ impl StoppedTask {
                 within,
             };
             let is_new = self.contradiction.replace(contradiction.clone()).is_none();
-            return is_new.then_some(Shown::Runs(contradiction));
+            return is_new.then_some(ContradictionNews::Runs(contradiction));
         }
         if used < before || within >= patience.window {
             self.window = Some((now, used));
@@ -199,7 +199,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Patience = Patience {
+    const PATIENCE: ContradictionPatience = ContradictionPatience {
         grace: Duration::from_millis(110),
         window: Duration::from_secs(1),
     };
@@ -210,7 +210,7 @@ mod tests {
     }
 
     /// Looks so many milliseconds after the answer, at a task that has used so many microseconds.
-    fn look(seen: &mut Contradictions, after_ms: u64, used_us: u64) -> Option<Shown> {
+    fn look(seen: &mut Contradictions, after_ms: u64, used_us: u64) -> Option<ContradictionNews> {
         let sight = TaskSight {
             said_at: SAID_AT,
             used: Some(Duration::from_micros(used_us)),
@@ -218,8 +218,8 @@ mod tests {
         seen.look(after(after_ms), ("arm", "move"), PATIENCE, Some(sight))
     }
 
-    fn ends() -> Option<Shown> {
-        Some(Shown::Ends {
+    fn ends() -> Option<ContradictionNews> {
+        Some(ContradictionNews::Ends {
             domain: "arm".into(),
             task: "move".into(),
         })
@@ -233,17 +233,20 @@ mod tests {
         assert_eq!(look(&mut seen, 109, 90_000), None);
         assert_eq!(look(&mut seen, 110, 100_000), None);
         assert_eq!(look(&mut seen, 300, 100_999), None);
-        let Some(Shown::Runs(found)) = look(&mut seen, 500, 101_000) else {
+        let Some(ContradictionNews::Runs(contradiction)) = look(&mut seen, 500, 101_000) else {
             panic!("{seen:?}");
         };
         assert_eq!(
-            (found.domain.as_str(), found.task.as_str()),
+            (contradiction.domain.as_str(), contradiction.task.as_str()),
             ("arm", "move")
         );
-        assert_eq!((found.said_at, found.seen_at), (SAID_AT, after(500)));
-        assert_eq!(found.used, Duration::from_millis(1));
-        assert_eq!(found.within, Duration::from_millis(390));
-        assert_eq!(seen.all(), [found]);
+        assert_eq!(
+            (contradiction.said_at, contradiction.seen_at),
+            (SAID_AT, after(500))
+        );
+        assert_eq!(contradiction.used, Duration::from_millis(1));
+        assert_eq!(contradiction.within, Duration::from_millis(390));
+        assert_eq!(seen.all(), [contradiction]);
         // Still so: told once, and known to be so now.
         assert_eq!(look(&mut seen, 700, 150_000), None);
         assert_eq!(seen.all()[0].seen_at, after(700));
@@ -301,7 +304,10 @@ mod tests {
             used: Some(Duration::from_secs(3)),
             ..again
         };
-        assert!(matches!(at(1_500, Some(ran)), Some(Shown::Runs(_))));
+        assert!(matches!(
+            at(1_500, Some(ran)),
+            Some(ContradictionNews::Runs(_))
+        ));
         // Said again, with the same words of another answer.
         let anew = TaskSight {
             said_at: after(1_600),
@@ -314,9 +320,9 @@ mod tests {
     #[test]
     fn long_periods_and_waits_make_for_patience() {
         let ms = Duration::from_millis;
-        let short = Patience::of(ms(10), Duration::ZERO);
+        let short = ContradictionPatience::of(ms(10), Duration::ZERO);
         assert_eq!((short.grace, short.window), (ms(110), ms(1_000)));
-        let long = Patience::of(ms(2_000), ms(30));
+        let long = ContradictionPatience::of(ms(2_000), ms(30));
         assert_eq!((long.grace, long.window), (ms(2_130), ms(4_000)));
     }
 }

@@ -34,12 +34,12 @@ impl<C: Clock> EnforcerAdapter<C> {
     pub fn new(control: SharedControl, standing: &EnforcementStatus, clock: C) -> Self {
         let domains = standing.domains.iter();
         let domains = domains.map(|domain| {
-            let known = EnforcedDomain {
+            let enforced = EnforcedDomain {
                 backend: domain.backend,
                 period: domain.interface.period,
                 settled_at: Instant::ORIGIN,
             };
-            (domain.domain.clone(), known)
+            (domain.domain.clone(), enforced)
         });
         Self {
             domains: domains.collect(),
@@ -70,22 +70,22 @@ impl<C: Clock> Reservations for EnforcerAdapter<C> {
         let changed = self.control().change_from(change);
         let changed = changed.map_err(|refusal| refusal.message)?;
         let now = self.clock.now();
-        let Some(known) = self.domains.get_mut(domain) else {
+        let Some(enforced) = self.domains.get_mut(domain) else {
             let by_kernel = now.saturating_add(interface.period);
             return Ok(changed.in_force_at.unwrap_or(by_kernel));
         };
-        let old_period = std::mem::replace(&mut known.period, interface.period);
+        let old_period = std::mem::replace(&mut enforced.period, interface.period);
         // The kernel goes over to it at its own next replenishment, which is that of a still older period
         // if the last change is not in force yet.
-        let by_kernel = now.saturating_add(old_period).max(known.settled_at);
+        let by_kernel = now.saturating_add(old_period).max(enforced.settled_at);
         let in_force_at = changed.in_force_at.unwrap_or(by_kernel);
-        known.settled_at = in_force_at;
+        enforced.settled_at = in_force_at;
         Ok(in_force_at)
     }
 
     fn can_wait(&self, domain: &str) -> bool {
-        let known = self.domains.get(domain);
-        known.is_some_and(|known| known.backend.has_manager())
+        let enforced = self.domains.get(domain);
+        enforced.is_some_and(|enforced| enforced.backend.has_manager())
     }
 
     fn boost(&mut self, domain: &str, at_most: Duration, if_exhausted: bool) {
@@ -255,8 +255,8 @@ mod tests {
         ]);
         let host = HostCapabilities::default();
         let takes_part = |domain: &str| domain != "other";
-        let found = limits([Cpu(1)], &standing, takes_part, &host);
+        let available = limits([Cpu(1)], &standing, takes_part, &host);
         let expected = Limits::new().with(Cpu(1), Fraction::new(9, 10));
-        assert_eq!(format!("{found:?}"), format!("{expected:?}"));
+        assert_eq!(format!("{available:?}"), format!("{expected:?}"));
     }
 }

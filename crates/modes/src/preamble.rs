@@ -35,7 +35,7 @@ pub fn new_session() -> u64 {
 
 /// Something that was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum PortInput {
     /// Bytes of frames.
     Bytes(Vec<u8>),
     /// A session begins.
@@ -53,8 +53,8 @@ pub struct Scanner {
 
 impl Scanner {
     /// Takes bytes in as they were received.
-    pub fn push(&mut self, bytes: &[u8]) -> Vec<Found> {
-        let mut found = Vec::new();
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<PortInput> {
+        let mut inputs = Vec::new();
         let mut plain = Vec::new();
         for &byte in bytes {
             if byte == 0xFF {
@@ -74,17 +74,17 @@ impl Scanner {
             self.digits.push(byte);
             if self.digits.len() == DIGITS {
                 if !plain.is_empty() {
-                    found.push(Found::Bytes(std::mem::take(&mut plain)));
+                    inputs.push(PortInput::Bytes(std::mem::take(&mut plain)));
                 }
-                found.push(Found::Session(number(&self.digits)));
+                inputs.push(PortInput::Session(number(&self.digits)));
                 self.marks = 0;
                 self.digits.clear();
             }
         }
         if !plain.is_empty() {
-            found.push(Found::Bytes(plain));
+            inputs.push(PortInput::Bytes(plain));
         }
-        found
+        inputs
     }
 
     /// What looked like a mark was none.
@@ -111,10 +111,10 @@ mod tests {
     fn pushed(pieces: &[&[u8]]) -> (Vec<u8>, Vec<u64>) {
         let mut scanner = Scanner::default();
         let (mut bytes, mut sessions) = (Vec::new(), Vec::new());
-        for found in pieces.iter().flat_map(|piece| scanner.push(piece)) {
-            match found {
-                Found::Bytes(more) => bytes.extend(more),
-                Found::Session(session) => sessions.push(session),
+        for input in pieces.iter().flat_map(|piece| scanner.push(piece)) {
+            match input {
+                PortInput::Bytes(more) => bytes.extend(more),
+                PortInput::Session(session) => sessions.push(session),
             }
         }
         (bytes, sessions)

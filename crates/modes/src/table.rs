@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 use tailbound_model::{AgentLink, AgentListeners, AgentPlace, RequestsMeanwhile, TaskProcesses};
 use tailbound_time::Duration;
 
-use crate::transition::{LocalMode, Options};
-use crate::triggers::Trigger;
+use crate::transition::{DomainMode, Options};
+use crate::triggers::ModeTrigger;
 
 /// Who switches the tasks of a domain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Agent {
+pub struct AgentEntry {
     /// Where it runs.
     pub place: AgentPlace,
     /// The global modes that it may ask for.
     pub may_request: BTreeSet<String>,
     /// What the domain falls back to if it does not answer.
-    pub fallback: Option<LocalMode>,
+    pub fallback: Option<DomainMode>,
 }
 
 /// How modes are changed.
@@ -38,15 +38,15 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModeTable {
     initial: String,
-    modes: BTreeMap<String, BTreeMap<String, LocalMode>>,
-    agents: BTreeMap<String, Agent>,
+    modes: BTreeMap<String, BTreeMap<String, DomainMode>>,
+    agents: BTreeMap<String, AgentEntry>,
     settings: Settings,
     #[serde(default)]
     links: BTreeMap<String, AgentLink>,
     #[serde(default)]
     listeners: AgentListeners,
     #[serde(default)]
-    triggers: Vec<Trigger>,
+    triggers: Vec<ModeTrigger>,
     #[serde(default)]
     offsets: Vec<StartOffset>,
     #[serde(default)]
@@ -92,8 +92,8 @@ impl ModeTable {
     /// If the initial mode is none of them, or one knows other domains than the others.
     pub fn new(
         initial: String,
-        modes: BTreeMap<String, BTreeMap<String, LocalMode>>,
-        agents: BTreeMap<String, Agent>,
+        modes: BTreeMap<String, BTreeMap<String, DomainMode>>,
+        agents: BTreeMap<String, AgentEntry>,
         settings: Settings,
     ) -> Result<Self, TableError> {
         if !modes.contains_key(&initial) {
@@ -143,7 +143,7 @@ impl ModeTable {
 
     /// The same with what asks for its modes.
     #[must_use]
-    pub fn with_triggers(mut self, triggers: Vec<Trigger>) -> Self {
+    pub fn with_triggers(mut self, triggers: Vec<ModeTrigger>) -> Self {
         self.triggers = triggers;
         self
     }
@@ -183,8 +183,8 @@ impl ModeTable {
             return self.longest_offset(domain);
         };
         let of_it = |one: &&StartOffset| one.domain == domain && one.to == to && one.from == from;
-        let found = self.offsets.iter().filter(of_it).map(|one| one.offset);
-        found.max().unwrap_or_default()
+        let offsets = self.offsets.iter().filter(of_it).map(|one| one.offset);
+        offsets.max().unwrap_or_default()
     }
 
     /// The longest that new tasks of a domain wait in any change: so long after their stop, nothing is left of
@@ -195,7 +195,7 @@ impl ModeTable {
     }
 
     /// What asks for the modes.
-    pub fn triggers(&self) -> &[Trigger] {
+    pub fn triggers(&self) -> &[ModeTrigger] {
         &self.triggers
     }
 
@@ -210,7 +210,7 @@ impl ModeTable {
     }
 
     /// What holds for each domain in a mode.
-    pub fn mode(&self, name: &str) -> Option<&BTreeMap<String, LocalMode>> {
+    pub fn mode(&self, name: &str) -> Option<&BTreeMap<String, DomainMode>> {
         self.modes.get(name)
     }
 
@@ -245,7 +245,7 @@ impl ModeTable {
     }
 
     /// What a domain falls back to.
-    pub fn fallback(&self, domain: &str) -> Option<&LocalMode> {
+    pub fn fallback(&self, domain: &str) -> Option<&DomainMode> {
         self.agents.get(domain)?.fallback.as_ref()
     }
 
@@ -259,25 +259,25 @@ impl ModeTable {
     ///
     /// # Errors
     /// What differs.
-    pub fn added_to(&self, known: &Self) -> Result<Vec<&str>, String> {
-        if self.initial != known.initial {
+    pub fn added_to(&self, before: &Self) -> Result<Vec<&str>, String> {
+        if self.initial != before.initial {
             return Err("the initial mode".into());
         }
-        if self.settings != known.settings {
+        if self.settings != before.settings {
             return Err("[mode_changes]".into());
         }
-        if self.agents != known.agents {
+        if self.agents != before.agents {
             return Err("an agent".into());
         }
-        if self.seen != known.seen {
+        if self.seen != before.seen {
             return Err("what runs the tasks of an agent".into());
         }
-        for (name, locals) in &known.modes {
+        for (name, locals) in &before.modes {
             if self.modes.get(name) != Some(locals) {
                 return Err(format!("mode `{name}`"));
             }
-            let of_it = |one: &&Trigger| one.mode == *name;
-            let (ours, theirs) = (self.triggers.iter(), known.triggers.iter());
+            let of_it = |one: &&ModeTrigger| one.mode == *name;
+            let (ours, theirs) = (self.triggers.iter(), before.triggers.iter());
             if !ours.filter(of_it).eq(theirs.filter(of_it)) {
                 return Err(format!("a trigger of mode `{name}`"));
             }
@@ -285,7 +285,7 @@ impl ModeTable {
         let added = self
             .modes
             .keys()
-            .filter(|name| !known.modes.contains_key(*name));
+            .filter(|name| !before.modes.contains_key(*name));
         Ok(added.map(String::as_str).collect())
     }
 

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use tailbound_analysis::resolution::{Deployment, ResolutionError};
 use tailbound_model::{AgentLink, Description, Mode, ModeChanges, Variant};
 
-use crate::table::{Agent, ModeTable, Settings, TableError};
-use crate::transition::{LocalMode, Options};
-use crate::triggers::Trigger;
+use crate::table::{AgentEntry, ModeTable, Settings, TableError};
+use crate::transition::{DomainMode, Options};
+use crate::triggers::ModeTrigger;
 
 /// Why a description has no table of modes.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,7 @@ pub fn table_of(description: &Description) -> Result<ModeTable, ModeTableError> 
         };
         agents.insert(
             name.clone(),
-            Agent {
+            AgentEntry {
                 place: agent.place,
                 may_request: agent.may_request.iter().cloned().collect(),
                 fallback,
@@ -93,12 +93,12 @@ pub fn table_of(description: &Description) -> Result<ModeTable, ModeTableError> 
 }
 
 /// What asks for the modes of a description.
-fn triggers(description: &Description) -> Vec<Trigger> {
+fn triggers(description: &Description) -> Vec<ModeTrigger> {
     let modes = description.modes.iter();
     modes
         .flat_map(|(name, mode)| {
             let numbered = mode.triggers.iter().enumerate();
-            numbered.map(|(place, one)| Trigger::described(name, place, one))
+            numbered.map(|(place, one)| ModeTrigger::described(name, place, one))
         })
         .collect()
 }
@@ -108,7 +108,7 @@ fn locals(
     description: &Description,
     name: &str,
     mode: &Mode,
-) -> Result<BTreeMap<String, LocalMode>, ModeTableError> {
+) -> Result<BTreeMap<String, DomainMode>, ModeTableError> {
     let deployment = Deployment::of(description, Some(name), &Variant::as_described());
     let deployment = deployment.map_err(|source| ModeTableError::Resolution {
         mode: name.to_owned(),
@@ -119,7 +119,7 @@ fn locals(
     let reserved = reserved.filter(|(_, one)| one.backend.enforces());
     let locals = reserved.map(|(domain, one)| {
         let local = mode.domains.get(&domain);
-        let local = LocalMode {
+        let local = DomainMode {
             name: local.map_or(name, String::as_str).to_owned(),
             interface: one.interface,
             tasks: tasks(&deployment.description, &domain),
@@ -134,7 +134,7 @@ fn fallback_of(
     description: &Description,
     domain: &str,
     fallback: &str,
-) -> Result<Option<LocalMode>, ModeTableError> {
+) -> Result<Option<DomainMode>, ModeTableError> {
     let mut alone = description.clone();
     let mode = Mode {
         domains: [(domain.to_owned(), fallback.to_owned())].into(),

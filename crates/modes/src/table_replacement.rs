@@ -10,11 +10,11 @@ use crate::table::ModeTable;
 /// What is known, and what can be done.
 pub fn refuse_other(
     table: &ModeTable,
-    known: &ModesStatus,
+    status: &ModesStatus,
     description: Option<&RunningDescription>,
 ) -> Result<(), ModesRefusal> {
     let new = table.in_mode(table.initial()).domains;
-    let mut left = known
+    let mut left = status
         .state
         .domains
         .keys()
@@ -22,7 +22,7 @@ pub fn refuse_other(
     let Some(one) = left.next() else {
         return Ok(());
     };
-    let domains: Vec<&str> = known.state.domains.keys().map(String::as_str).collect();
+    let domains: Vec<&str> = status.state.domains.keys().map(String::as_str).collect();
     let of = description.map_or_else(
         || "an applied description".to_owned(),
         |description| description.file.display().to_string(),

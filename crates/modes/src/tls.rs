@@ -126,16 +126,16 @@ pub fn names(certificate: &CertificateDer<'_>, domain: &str) -> bool {
     let Ok(name) = ServerName::try_from(domain) else {
         return false;
     };
-    let known = EndEntityCert::try_from(certificate);
-    known.is_ok_and(|known| known.verify_is_valid_for_subject_name(&name).is_ok())
+    let entity = EndEntityCert::try_from(certificate);
+    entity.is_ok_and(|entity| entity.verify_is_valid_for_subject_name(&name).is_ok())
 }
 
 /// Whom a certificate names, for people.
 pub fn named(certificate: &CertificateDer<'_>) -> String {
-    let Ok(known) = EndEntityCert::try_from(certificate) else {
+    let Ok(entity) = EndEntityCert::try_from(certificate) else {
         return "nobody".to_owned();
     };
-    let names: Vec<&str> = known.valid_dns_names().take(4).collect();
+    let names: Vec<&str> = entity.valid_dns_names().take(4).collect();
     match names.is_empty() {
         true => "nobody".to_owned(),
         false => names.join(", "),
@@ -178,11 +178,11 @@ impl TlsStream {
     pub fn shake_hands(&mut self) -> io::Result<bool> {
         let moved = self.take_in();
         // An alert says to the other end why.
-        let told = self.give_out();
+        let output = self.give_out();
         if !moved? && self.tls.is_handshaking() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        told?;
+        output?;
         Ok(!self.tls.is_handshaking())
     }
 
@@ -252,9 +252,9 @@ impl Read for TlsStream {
                 other => return other,
             }
             let taken = self.take_in();
-            let told = self.give_out();
+            let output = self.give_out();
             let more = taken?;
-            told?;
+            output?;
             if !more && !self.holds_more() {
                 return Ok(0);
             }

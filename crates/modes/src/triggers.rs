@@ -31,7 +31,7 @@ const WHOLE_PPM: u32 = 1_000_000;
 
 /// What asks for a mode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trigger {
+pub struct ModeTrigger {
     /// Its place in the description, `MODE.triggers[NUMBER]`.
     pub name: String,
     /// The mode.
@@ -76,7 +76,7 @@ pub enum Side {
     Below,
 }
 
-impl Trigger {
+impl ModeTrigger {
     /// A trigger of a description, the one at `place` of a mode.
     pub fn described(mode: &str, place: usize, trigger: &model::Trigger) -> Self {
         let when = match trigger {
@@ -117,7 +117,7 @@ impl Trigger {
 
 /// What was counted of a domain up to some moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct LedgerCounts {
     /// Periods that have ended.
     pub periods: u64,
     /// Those in which the budget ran out.
@@ -132,7 +132,7 @@ pub struct Counts {
     pub reserved_ns: u64,
 }
 
-impl From<&LedgerSummary> for Counts {
+impl From<&LedgerSummary> for LedgerCounts {
     fn from(ledger: &LedgerSummary) -> Self {
         Self {
             periods: ledger.periods,
@@ -145,7 +145,7 @@ impl From<&LedgerSummary> for Counts {
     }
 }
 
-impl Counts {
+impl LedgerCounts {
     /// What came since `before`; nothing if counting began anew in between.
     fn since(&self, before: &Self) -> Option<Self> {
         Some(Self {
@@ -188,7 +188,7 @@ impl Counts {
 pub struct TriggerStatus {
     /// The trigger.
     #[serde(flatten)]
-    pub trigger: Trigger,
+    pub trigger: ModeTrigger,
     /// How often it has asked for its mode.
     pub fired: u64,
     /// When it did so last.
@@ -196,7 +196,7 @@ pub struct TriggerStatus {
 }
 
 #[derive(Debug)]
-enum Progress {
+enum TriggerProgress {
     Schedule {
         next: Instant,
     },
@@ -204,7 +204,7 @@ enum Progress {
         /// Whether it may ask: not between having asked and being seen not to hold.
         armed: bool,
         /// What was counted when, the oldest first; the first one begins the window.
-        samples: VecDeque<(Instant, Counts)>,
+        samples: VecDeque<(Instant, LedgerCounts)>,
         next: Instant,
     },
 }
@@ -212,7 +212,7 @@ enum Progress {
 #[derive(Debug)]
 struct Watched {
     status: TriggerStatus,
-    progress: Progress,
+    progress: TriggerProgress,
 }
 
 /// The triggers of a host, at work.
@@ -228,12 +228,12 @@ fn look_after(window: Duration) -> Duration {
 }
 
 impl Watched {
-    fn new(trigger: Trigger, now: Instant) -> Self {
+    fn new(trigger: ModeTrigger, now: Instant) -> Self {
         let progress = match &trigger.when {
-            When::Schedule { offset, .. } => Progress::Schedule {
+            When::Schedule { offset, .. } => TriggerProgress::Schedule {
                 next: now.saturating_add(*offset),
             },
-            When::Condition { .. } => Progress::Condition {
+            When::Condition { .. } => TriggerProgress::Condition {
                 armed: true,
                 samples: VecDeque::new(),
                 next: now,
@@ -249,14 +249,14 @@ impl Watched {
 
     fn next(&self) -> Instant {
         match &self.progress {
-            Progress::Schedule { next } | Progress::Condition { next, .. } => *next,
+            TriggerProgress::Schedule { next } | TriggerProgress::Condition { next, .. } => *next,
         }
     }
 
     /// Whether it asks now, if its mode does not hold.
-    fn is_due(&mut self, now: Instant, counts: &BTreeMap<String, Counts>) -> bool {
+    fn is_due(&mut self, now: Instant, counts: &BTreeMap<String, LedgerCounts>) -> bool {
         match (&self.status.trigger.when, &mut self.progress) {
-            (When::Schedule { every, .. }, Progress::Schedule { next }) => {
+            (When::Schedule { every, .. }, TriggerProgress::Schedule { next }) => {
                 if now < *next {
                     return false;
                 }
@@ -271,7 +271,7 @@ impl Watched {
                     threshold_ppm,
                     window,
                 },
-                Progress::Condition {
+                TriggerProgress::Condition {
                     armed,
                     samples,
                     next,
@@ -305,7 +305,7 @@ impl Watched {
     fn fire(&mut self, now: Instant) {
         self.status.fired += 1;
         self.status.last_fired_at = Some(now);
-        if let Progress::Condition { armed, .. } = &mut self.progress {
+        if let TriggerProgress::Condition { armed, .. } = &mut self.progress {
             *armed = false;
         }
     }
@@ -321,11 +321,11 @@ fn after(next: Instant, every: Duration, now: Instant) -> Instant {
 
 /// Takes a sample; what was counted over the window that ends with it, if it is full.
 fn counted(
-    samples: &mut VecDeque<(Instant, Counts)>,
+    samples: &mut VecDeque<(Instant, LedgerCounts)>,
     now: Instant,
     window: Duration,
-    counts: &Counts,
-) -> Option<Counts> {
+    counts: &LedgerCounts,
+) -> Option<LedgerCounts> {
     let began_anew = samples
         .back()
         .is_some_and(|(_, last)| counts.since(last).is_none());
@@ -347,19 +347,21 @@ fn counted(
 
 impl Triggers {
     /// Triggers that are looked after from `now` on.
-    pub fn new(triggers: &[Trigger], now: Instant) -> Self {
+    pub fn new(triggers: &[ModeTrigger], now: Instant) -> Self {
         let mut begun = Self::default();
         begun.keep(triggers, now);
         begun
     }
 
     /// Looks after these from now on. Those that were known already go on as they are.
-    pub fn keep(&mut self, triggers: &[Trigger], now: Instant) {
-        let mut known = std::mem::take(&mut self.watched);
+    pub fn keep(&mut self, triggers: &[ModeTrigger], now: Instant) {
+        let mut previous = std::mem::take(&mut self.watched);
         for trigger in triggers {
-            let place = known.iter().position(|one| one.status.trigger == *trigger);
+            let place = previous
+                .iter()
+                .position(|one| one.status.trigger == *trigger);
             self.watched.push(match place {
-                Some(place) => known.swap_remove(place),
+                Some(place) => previous.swap_remove(place),
                 None => Watched::new(trigger.clone(), now),
             });
         }
@@ -385,8 +387,8 @@ impl Triggers {
         &mut self,
         now: Instant,
         holds: &str,
-        counts: &BTreeMap<String, Counts>,
-    ) -> Vec<Trigger> {
+        counts: &BTreeMap<String, LedgerCounts>,
+    ) -> Vec<ModeTrigger> {
         let mut asking = Vec::new();
         for one in &mut self.watched {
             if one.is_due(now, counts) && one.status.trigger.mode != holds {
@@ -400,7 +402,7 @@ impl Triggers {
     /// The mode has changed: windows begin anew.
     pub fn mode_has_changed(&mut self) {
         for one in &mut self.watched {
-            if let Progress::Condition { samples, .. } = &mut one.progress {
+            if let TriggerProgress::Condition { samples, .. } = &mut one.progress {
                 samples.clear();
             }
         }

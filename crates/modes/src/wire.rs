@@ -49,7 +49,7 @@ pub const TASKS_MAX: usize = 256;
 #[derive(Debug)]
 pub enum ModeProtocol {}
 
-impl frame::Protocol for ModeProtocol {
+impl frame::FrameProtocol for ModeProtocol {
     const MAGIC: [u8; 2] = MAGIC;
     const VERSION: u16 = PROTOCOL_VERSION;
     const NAME: &'static str = "mode protocol";
@@ -57,11 +57,11 @@ impl frame::Protocol for ModeProtocol {
 }
 
 /// Cuts what a link receives into the payloads of frames.
-pub type Decoder = frame::Decoder<ModeProtocol>;
+pub type ModeDecoder = frame::Decoder<ModeProtocol>;
 
 /// A decoder for one end of a link.
-pub fn decoder() -> Decoder {
-    Decoder::new(PAYLOAD_BYTES_MAX)
+pub fn decoder() -> ModeDecoder {
+    ModeDecoder::new(PAYLOAD_BYTES_MAX)
 }
 
 /// The frame of a [`HostMessage`] or [`AgentMessage`].
@@ -143,8 +143,8 @@ pub struct Text(String);
 
 impl Text {
     /// The text of `told`, cut to its bound.
-    pub fn new(told: impl fmt::Display) -> Self {
-        let mut text = told.to_string();
+    pub fn new(content: impl fmt::Display) -> Self {
+        let mut text = content.to_string();
         text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
         Self(text)
     }

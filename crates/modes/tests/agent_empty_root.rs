@@ -39,9 +39,9 @@ fn the_static_agent_serves_from_an_empty_root() {
 
 /// The shared libraries that a program is loaded with.
 fn libraries_of(program: &Path) -> Vec<PathBuf> {
-    let told = Command::new("ldd").arg(program).output().unwrap();
-    let told = String::from_utf8(told.stdout).unwrap();
-    let words = told.split_whitespace();
+    let output = Command::new("ldd").arg(program).output().unwrap();
+    let listing = String::from_utf8(output.stdout).unwrap();
+    let words = listing.split_whitespace();
     let paths = words.filter(|word| word.starts_with('/') && !word.ends_with(':'));
     paths.map(PathBuf::from).collect()
 }
@@ -91,9 +91,9 @@ fn serves(agent: &Path, libraries: &[PathBuf]) {
             start,
         };
         assert!(links.send("camera", order));
-        let told = news(&mut links);
-        let is_done = matches!(&told, AgentEvent::Done { number: done, .. } if *done == number);
-        assert!(is_done, "{told:?}");
+        let event = news(&mut links);
+        let is_done = matches!(&event, AgentEvent::Done { number: done, .. } if *done == number);
+        assert!(is_done, "{event:?}");
         eventually("the task is as told", || work.is_stopped() == stops);
     }
     agent.kill().unwrap();

@@ -69,22 +69,25 @@ fn only_the_certificate_of_a_domain_is_its_agents() {
     ];
     for (files, why) in refusals {
         let agent = Running::start("eye", route(address.port(), files));
-        let mut told = String::new();
+        let mut reasons = String::new();
         host.serve_until(why, |host| {
-            told.push_str(&host.manager.agents().take_reasons().join("\n"));
-            told.contains(why)
+            reasons.push_str(&host.manager.agents().take_reasons().join("\n"));
+            reasons.contains(why)
         });
-        assert!(!host.is_present("eye") && host.is_present("arm"), "{told}");
+        assert!(
+            !host.is_present("eye") && host.is_present("arm"),
+            "{reasons}"
+        );
         drop(agent);
         host.serve(ms(20));
         host.manager.agents().take_reasons();
     }
     let mut plain = TcpStream::connect(address).unwrap();
     plain.write_all(b"TM\0\x01\0\0\0\x02{}").unwrap();
-    let mut told = String::new();
+    let mut reasons = String::new();
     host.serve_until("plain text is refused", |host| {
-        told.push_str(&host.manager.agents().take_reasons().join("\n"));
-        told.contains("is not let in")
+        reasons.push_str(&host.manager.agents().take_reasons().join("\n"));
+        reasons.contains("is not let in")
     });
     let mut answer = Vec::new();
     let _reset = plain.read_to_end(&mut answer);
@@ -92,8 +95,8 @@ fn only_the_certificate_of_a_domain_is_its_agents() {
     // A process of this host is not its agent either, whoever runs it.
     let local = Running::start("eye", UnixConnector::new(host.socket.clone()));
     host.serve_until("the socket is not its way", |host| {
-        let told = host.manager.agents().take_reasons().join("\n");
-        told.contains("the description says otherwise")
+        let reasons = host.manager.agents().take_reasons().join("\n");
+        reasons.contains("the description says otherwise")
     });
     drop(local);
     // For its part an agent talks to no host that another authority vouches for.
@@ -120,10 +123,10 @@ fn strangers_at_the_door_leave_room_for_agents() {
     let mut host = tls_host(folder, own, &["arm"]);
     let address = host.manager.agents().tls_address().unwrap();
     let silent: Vec<_> = (0..20).map(|_| TcpStream::connect(address)).collect();
-    let mut told = String::new();
+    let mut reasons = String::new();
     host.serve_until("some of them are sent away", |host| {
-        told.push_str(&host.manager.agents().take_reasons().join("\n"));
-        told.contains("too many others are at the door")
+        reasons.push_str(&host.manager.agents().take_reasons().join("\n"));
+        reasons.contains("too many others are at the door")
     });
     drop(silent);
     let _arm = Running::start("arm", route(address.port(), &arm));

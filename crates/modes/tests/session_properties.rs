@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use tailbound_modes::agent::session::Ignored;
-use tailbound_modes::agent::{Session, Step, SwitchError, TaskError};
+use tailbound_modes::agent::{Session, SessionStep, SwitchError, TaskError};
 use tailbound_modes::wire::{AgentClock, AgentMessage, HostMessage, Name, TaskLists, Text};
 use tailbound_time::{ClockId, Instant};
 
@@ -42,14 +42,14 @@ fn withdrawn(change: u64, received_ns: u64, switched_ns: u64) -> AgentMessage {
 fn begun() -> Session {
     let mut session = session();
     session.connected(vec![], vec![]);
-    assert_eq!(session.receive(welcome(0), at(0)), Step::Begun);
+    assert_eq!(session.receive(welcome(0), at(0)), SessionStep::Begun);
     session
 }
 
 /// Has `session` carry out `message`, with everything changed.
 fn carry_out(session: &mut Session, message: HostMessage, from: u64, to: u64) -> AgentMessage {
     match session.receive(message, at(from)) {
-        Step::Switch(lists) => session.switched(Ok(lists), at(to)).unwrap(),
+        SessionStep::Switch(lists) => session.switched(Ok(lists), at(to)).unwrap(),
         other => panic!("{other:?}"),
     }
 }
@@ -72,7 +72,7 @@ fn a_repeated_change_is_answered_again_and_carried_out_once() {
     );
     assert_eq!(
         session.receive(seven.clone(), at(30)),
-        Step::Send(done(7, 10, 20))
+        SessionStep::Send(done(7, 10, 20))
     );
     // So it is after the connection was lost before the answer came through.
     let hello = session.connected(vec![], vec![]);
@@ -81,7 +81,10 @@ fn a_repeated_change_is_answered_again_and_carried_out_once() {
         "{hello:?}"
     );
     session.receive(welcome(6), at(40));
-    assert_eq!(session.receive(seven, at(50)), Step::Send(done(7, 10, 20)));
+    assert_eq!(
+        session.receive(seven, at(50)),
+        SessionStep::Send(done(7, 10, 20))
+    );
 }
 
 #[test]
@@ -91,15 +94,21 @@ fn stale_numbers_and_what_comes_before_the_welcome_are_ignored() {
     let one = change(1, "run", &[], &[]);
     assert_eq!(
         session.receive(one.clone(), at(1)),
-        Step::Ignore(Ignored::Unwelcomed)
+        SessionStep::Ignore(Ignored::Unwelcomed)
     );
     session.receive(welcome(5), at(2));
-    assert_eq!(session.receive(one, at(3)), Step::Ignore(Ignored::Stale));
+    assert_eq!(
+        session.receive(one, at(3)),
+        SessionStep::Ignore(Ignored::Stale)
+    );
     let four = HostMessage::Withdraw { change: 4 };
-    assert_eq!(session.receive(four, at(3)), Step::Ignore(Ignored::Stale));
+    assert_eq!(
+        session.receive(four, at(3)),
+        SessionStep::Ignore(Ignored::Stale)
+    );
     assert_eq!(
         session.receive(welcome(0), at(4)),
-        Step::Ignore(Ignored::Repeated)
+        SessionStep::Ignore(Ignored::Repeated)
     );
     // The change that the welcome told of was not decided here: it is carried out.
     carry_out(&mut session, change(5, "run", &[], &[]), 6, 7);
@@ -114,7 +123,7 @@ fn a_number_with_another_content_is_neither_carried_out_nor_acknowledged() {
     assert!(
         matches!(
             &step,
-            Step::Send(AgentMessage::Failed {
+            SessionStep::Send(AgentMessage::Failed {
                 change: 3,
                 rolled_back: false,
                 ..
@@ -128,7 +137,7 @@ fn a_number_with_another_content_is_neither_carried_out_nor_acknowledged() {
 fn a_withdrawal_takes_back_what_was_changed_and_nothing_else() {
     let mut session = begun();
     let step = session.receive(change(2, "run", &["a", "b"], &["c", "d"]), at(1));
-    assert!(matches!(step, Step::Switch(_)));
+    assert!(matches!(step, SessionStep::Switch(_)));
     // Only "a" ran, and "d" ran already.
     let changed = TaskLists {
         stop: vec![name("a")],
@@ -136,7 +145,7 @@ fn a_withdrawal_takes_back_what_was_changed_and_nothing_else() {
     };
     session.switched(Ok(changed), at(2)).unwrap();
     let withdraw = HostMessage::Withdraw { change: 2 };
-    let Step::Switch(back) = session.receive(withdraw.clone(), at(3)) else {
+    let SessionStep::Switch(back) = session.receive(withdraw.clone(), at(3)) else {
         panic!("no switch");
     };
     assert_eq!(
@@ -148,12 +157,12 @@ fn a_withdrawal_takes_back_what_was_changed_and_nothing_else() {
     // Again, and the change once more, which stays withdrawn.
     assert_eq!(
         session.receive(withdraw, at(5)),
-        Step::Send(withdrawn(2, 3, 4))
+        SessionStep::Send(withdrawn(2, 3, 4))
     );
     let again = change(2, "run", &["a", "b"], &["c", "d"]);
     assert_eq!(
         session.receive(again, at(6)),
-        Step::Send(withdrawn(2, 3, 4))
+        SessionStep::Send(withdrawn(2, 3, 4))
     );
 }
 
@@ -163,10 +172,13 @@ fn a_change_that_comes_after_its_withdrawal_is_not_carried_out() {
     let withdraw = HostMessage::Withdraw { change: 2 };
     assert_eq!(
         session.receive(withdraw, at(1)),
-        Step::Send(withdrawn(2, 1, 1))
+        SessionStep::Send(withdrawn(2, 1, 1))
     );
     let late = change(2, "run", &["a"], &[]);
-    assert_eq!(session.receive(late, at(2)), Step::Send(withdrawn(2, 1, 1)));
+    assert_eq!(
+        session.receive(late, at(2)),
+        SessionStep::Send(withdrawn(2, 1, 1))
+    );
 }
 
 #[test]
@@ -174,26 +186,26 @@ fn a_failed_change_is_told_with_what_became_of_it() {
     let mut session = begun();
     let failing = change(1, "run", &["a"], &["b"]);
     session.receive(failing.clone(), at(1));
-    let told = session
+    let answer = session
         .switched(Err(failure(TaskLists::default())), at(2))
         .unwrap();
     assert!(
         matches!(
-            &told,
+            &answer,
             AgentMessage::Failed {
                 rolled_back: true,
                 ..
             }
         ),
-        "{told:?}"
+        "{answer:?}"
     );
-    assert_eq!(session.receive(failing, at(3)), Step::Send(told));
+    assert_eq!(session.receive(failing, at(3)), SessionStep::Send(answer));
     assert_eq!(session.mode().map(Name::as_str), Some("idle"));
     // There is nothing to take back.
     let withdraw = HostMessage::Withdraw { change: 1 };
     assert_eq!(
         session.receive(withdraw, at(4)),
-        Step::Send(withdrawn(1, 4, 4))
+        SessionStep::Send(withdrawn(1, 4, 4))
     );
 }
 
@@ -205,9 +217,9 @@ fn a_withdrawal_tries_again_what_could_not_be_put_back() {
         stop: vec![],
         start: vec![name("a")],
     };
-    let told = session.switched(Err(failure(left.clone())), at(2)).unwrap();
+    let answer = session.switched(Err(failure(left.clone())), at(2)).unwrap();
     assert!(matches!(
-        told,
+        answer,
         AgentMessage::Failed {
             rolled_back: false,
             ..
@@ -217,18 +229,21 @@ fn a_withdrawal_tries_again_what_could_not_be_put_back() {
     for _ in 0..2 {
         assert_eq!(
             session.receive(withdraw.clone(), at(3)),
-            Step::Switch(left.clone())
+            SessionStep::Switch(left.clone())
         );
-        let told = session.switched(Err(failure(left.clone())), at(4)).unwrap();
+        let answer = session.switched(Err(failure(left.clone())), at(4)).unwrap();
         assert!(matches!(
-            told,
+            answer,
             AgentMessage::Failed {
                 rolled_back: false,
                 ..
             }
         ));
     }
-    assert_eq!(session.receive(withdraw, at(5)), Step::Switch(left.clone()));
+    assert_eq!(
+        session.receive(withdraw, at(5)),
+        SessionStep::Switch(left.clone())
+    );
     assert_eq!(session.switched(Ok(left), at(6)), Some(withdrawn(1, 5, 6)));
 }
 
@@ -243,7 +258,7 @@ fn a_host_of_another_domain_is_left() {
     };
     assert_eq!(
         session.receive(other, at(0)),
-        Step::Leave {
+        SessionStep::Leave {
             other: name("lidar")
         }
     );
@@ -257,7 +272,7 @@ fn pings_are_answered_and_requests_wait_for_the_welcome() {
     let ping = HostMessage::Ping { nonce: 9 };
     assert_eq!(
         session.receive(ping, at(0)),
-        Step::Send(AgentMessage::Pong { nonce: 9 })
+        SessionStep::Send(AgentMessage::Pong { nonce: 9 })
     );
     assert_eq!(session.request(name("run")), None);
     session.receive(welcome(0), at(1));
@@ -269,7 +284,10 @@ fn while_tasks_are_switched_nothing_else_is_begun() {
     let mut session = begun();
     session.receive(change(1, "run", &["a"], &[]), at(1));
     let next = change(2, "run", &[], &["a"]);
-    assert_eq!(session.receive(next, at(2)), Step::Ignore(Ignored::Busy));
+    assert_eq!(
+        session.receive(next, at(2)),
+        SessionStep::Ignore(Ignored::Busy)
+    );
     assert!(session.switched(Ok(TaskLists::default()), at(3)).is_some());
     assert!(session.switched(Ok(TaskLists::default()), at(4)).is_none());
 }
@@ -367,12 +385,12 @@ proptest! {
             };
             let is_change = matches!(message, HostMessage::Change { .. });
             let answer = match session.receive(message, at(1)) {
-                Step::Ignore(Ignored::Stale) => {
+                SessionStep::Ignore(Ignored::Stale) => {
                     prop_assert!(number < newest);
                     continue;
                 }
-                Step::Send(answer) => answer,
-                Step::Switch(lists) => {
+                SessionStep::Send(answer) => answer,
+                SessionStep::Switch(lists) => {
                     let result = tasks.switch(&lists, failing.contains(&switches));
                     switches += 1;
                     if is_change {

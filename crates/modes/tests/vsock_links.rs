@@ -46,10 +46,10 @@ fn agent(domain: &str) -> Running {
 }
 
 fn expect_told(host: &mut Host, words: &str) {
-    let mut told = String::new();
+    let mut reasons = String::new();
     host.serve_until(words, |host| {
-        told.push_str(&host.manager.agents().take_reasons().join("\n"));
-        told.contains(words)
+        reasons.push_str(&host.manager.agents().take_reasons().join("\n"));
+        reasons.contains(words)
     });
 }
 

@@ -294,7 +294,7 @@ fn a_client_of_the_control_socket_is_told_apart_at_its_first_bytes() {
     assert!(matches!(
         error,
         Some(FrameError::Version {
-            found: 2,
+            version: 2,
             expected: 1,
             ..
         })

@@ -8,7 +8,7 @@ mod sample;
 
 use std::path::PathBuf;
 
-use tailbound_report::{Axis, Theme, plots, render_html, render_svg};
+use tailbound_report::{Theme, VerticalAxis, plots, render_html, render_svg};
 
 fn main() -> std::io::Result<()> {
     let folder = PathBuf::from(std::env::args_os().nth(1).unwrap_or_else(|| ".".into()));
@@ -17,9 +17,9 @@ fn main() -> std::io::Result<()> {
     std::fs::write(folder.join("report.html"), render_html(&report, &[], &[]))?;
     for plot in plots(&report) {
         for (name, axis, theme) in [
-            ("share", Axis::Share, Theme::Light),
-            ("tail", Axis::Tail, Theme::Light),
-            ("tail-dark", Axis::Tail, Theme::Dark),
+            ("share", VerticalAxis::Share, Theme::Light),
+            ("tail", VerticalAxis::Tail, Theme::Light),
+            ("tail-dark", VerticalAxis::Tail, Theme::Dark),
         ] {
             let svg = render_svg(&plot, axis, theme);
             std::fs::write(folder.join(format!("{}-{name}.svg", plot.id)), &svg)?;

@@ -117,8 +117,8 @@ fn figures_of(report: &RunReport) -> Vec<(String, String, f64)> {
 }
 
 fn quantile_of(result: &VariantResult, label: &str, share: f64) -> Option<Interval> {
-    let found = result.predicted.iter().find(|one| one.label == label)?;
-    found.distribution.quantile(share)
+    let prediction = result.predicted.iter().find(|one| one.label == label)?;
+    prediction.distribution.quantile(share)
 }
 
 /// The middle of an interval in seconds; its lower end where it has no upper one.

@@ -65,14 +65,14 @@ pub fn compare(
 }
 
 fn distance(left: &Distribution, right: &Distribution) -> Result<Wasserstein1, DistanceError> {
-    let mut found = wasserstein1(left, right);
+    let mut distance = wasserstein1(left, right);
     for probability in PARTIAL {
-        if !matches!(found, Err(DistanceError::UnknownTail { .. })) {
+        if !matches!(distance, Err(DistanceError::UnknownTail { .. })) {
             break;
         }
-        found = wasserstein1_up_to(left, right, probability);
+        distance = wasserstein1_up_to(left, right, probability);
     }
-    found
+    distance
 }
 
 /// Right minus left, of the middles of the two; `None` where one has no upper end or the
@@ -91,8 +91,8 @@ pub fn noise_floor(repetitions: &[&Distribution]) -> Option<Duration> {
     let mut largest = None;
     for (index, left) in repetitions.iter().enumerate() {
         for right in &repetitions[index + 1..] {
-            if let Ok(found) = distance(left, right) {
-                largest = largest.max(Some(found.midpoint));
+            if let Ok(distance) = distance(left, right) {
+                largest = largest.max(Some(distance.midpoint));
             }
         }
     }
@@ -256,26 +256,26 @@ mod tests {
     #[test]
     fn a_shift_shows_in_distance_and_quantiles() {
         let (left, right) = (sampled(100..200), sampled(70..170));
-        let found = compare("redis", ("a", &left), ("b", &right), Some(NS(10))).unwrap();
-        assert_eq!((found.wasserstein1, found.covered), (NS(30), 1.0));
+        let comparison = compare("redis", ("a", &left), ("b", &right), Some(NS(10))).unwrap();
+        assert_eq!((comparison.wasserstein1, comparison.covered), (NS(30), 1.0));
         assert!(
-            found
+            comparison
                 .quantile_differences_ns
                 .values()
                 .all(|difference| *difference == -30)
         );
-        assert_eq!(found.quantile_differences_ns.len(), PERCENTILES.len());
-        assert_eq!(found.ratio_to_noise(), Some(3.0));
+        assert_eq!(comparison.quantile_differences_ns.len(), PERCENTILES.len());
+        assert_eq!(comparison.ratio_to_noise(), Some(3.0));
     }
 
     #[test]
     fn unknown_tails_narrow_what_is_compared() {
         let curve = StepCdf::new(vec![(NS(100), 0.995)]).unwrap();
         let left = Distribution::from_curve(provenance(), curve);
-        let found = compare("redis", ("a", &left), ("b", &sampled([100])), None).unwrap();
-        assert_eq!((found.covered, found.wasserstein1), (0.99, NS(0)));
-        assert!(!found.quantile_differences_ns.contains_key("p99.9"));
-        assert_eq!(found.ratio_to_noise(), None);
+        let comparison = compare("redis", ("a", &left), ("b", &sampled([100])), None).unwrap();
+        assert_eq!((comparison.covered, comparison.wasserstein1), (0.99, NS(0)));
+        assert!(!comparison.quantile_differences_ns.contains_key("p99.9"));
+        assert_eq!(comparison.ratio_to_noise(), None);
         let mostly_lost = Distribution::from_censored(provenance(), vec![NS(1)], vec![NS(1); 9]);
         assert!(compare("redis", ("a", &mostly_lost), ("b", &left), None).is_err());
     }

@@ -12,18 +12,18 @@ pub enum ReportError {
     Document(#[from] serde_json::Error),
     /// A later version wrote it.
     #[error(
-        "the result has schema version {found}, and this program knows versions up to \
+        "the result has schema version {version}, and this program knows versions up to \
          {REPORT_SCHEMA_VERSION}; use a Tailbound that is at least as new as the one that wrote it"
     )]
     Newer {
         /// The version of the document.
-        found: u32,
+        version: u32,
     },
     /// There never was such a version.
-    #[error("schema version {found} does not exist; versions start at 1")]
+    #[error("schema version {version} does not exist; versions start at 1")]
     NoSuchVersion {
         /// The version of the document.
-        found: u32,
+        version: u32,
     },
     /// A time of the run is none.
     #[error("\"{0}\" is no time of a run; write RFC 3339 in UTC, such as 2026-01-15T09:30:00Z")]
@@ -54,9 +54,9 @@ impl RunReport {
     pub fn from_json(text: &str) -> Result<Self, ReportError> {
         let Versioned { schema_version } = serde_json::from_str(text)?;
         match schema_version {
-            0 => Err(ReportError::NoSuchVersion { found: 0 }),
+            0 => Err(ReportError::NoSuchVersion { version: 0 }),
             1..=REPORT_SCHEMA_VERSION => Ok(serde_json::from_str(text)?),
-            found => Err(ReportError::Newer { found }),
+            version => Err(ReportError::Newer { version }),
         }
     }
 }

@@ -40,7 +40,7 @@ pub use html::{
 };
 pub use json::ReportError;
 pub use palette::Theme;
-pub use plot::{Axis, Plot, Promise, Scale, Series, SeriesKind, plots};
+pub use plot::{Plot, PlotSeries, PromiseMark, Scale, SeriesKind, VerticalAxis, plots};
 #[cfg(feature = "png")]
 pub use png::{PngError, render_png};
 pub use run_report::*;

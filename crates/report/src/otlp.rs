@@ -8,7 +8,7 @@ use tailbound_model::Percentile;
 use tailbound_time::Duration;
 
 use crate::{
-    CONFIDENCE, LedgerSummary, MeasuredRun, Outcome, PERCENTILES, ReportError, RunReport,
+    CONFIDENCE, LedgerTotals, MeasuredRun, Outcome, PERCENTILES, ReportError, RunReport,
     VariantResult,
 };
 use histogram::histogram_point;
@@ -173,7 +173,7 @@ impl ServicePoints {
         }
     }
 
-    fn add_ledger(&mut self, ledger: &LedgerSummary, attributes: &[MetricAttribute]) {
+    fn add_ledger(&mut self, ledger: &LedgerTotals, attributes: &[MetricAttribute]) {
         let times = [
             ("reserved", ledger.reserved_ns),
             ("used", ledger.used_ns),

@@ -27,7 +27,7 @@ const WIDEST: u64 = 100_000_000;
 
 /// What the vertical axis shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Axis {
+pub enum VerticalAxis {
     /// The share of responses within a latency, linear.
     Share,
     /// The share of responses beyond a latency, logarithmic: the tail.
@@ -77,7 +77,7 @@ impl SeriesKind {
 
 /// One function, or two that enclose it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Series {
+pub struct PlotSeries {
     /// The variant; all its series have the same colour.
     pub variant: String,
     /// The place of the variant in the report, which chooses the colour.
@@ -95,7 +95,7 @@ pub struct Series {
 
 /// A promise, as a point to mark.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Promise {
+pub struct PromiseMark {
     /// The promise in words.
     pub label: String,
     /// The promised latency.
@@ -112,9 +112,9 @@ pub struct Plot {
     /// The service.
     pub service: String,
     /// The series, by variant, and of each the prediction first.
-    pub series: Vec<Series>,
+    pub series: Vec<PlotSeries>,
     /// The promises on all tasks together.
-    pub promises: Vec<Promise>,
+    pub promises: Vec<PromiseMark>,
     /// The plot in words, for those who cannot see it.
     pub description: String,
 }
@@ -137,7 +137,7 @@ pub fn plots(report: &RunReport) -> Vec<Plot> {
             .iter()
             .filter(|result| result.service == *service)
             .collect();
-        let series: Vec<Series> = results
+        let series: Vec<PlotSeries> = results
             .iter()
             .flat_map(|result| {
                 let colour = variants.iter().position(|name| *name == result.variant);
@@ -155,13 +155,13 @@ pub fn plots(report: &RunReport) -> Vec<Plot> {
     plots.filter(|plot| !plot.series.is_empty()).collect()
 }
 
-fn series_of(result: &VariantResult, colour: usize) -> Vec<Series> {
+fn series_of(result: &VariantResult, colour: usize) -> Vec<PlotSeries> {
     let series = |kind: SeriesKind, note: &str, distribution: &Distribution| {
         let upper = distribution.optimistic()?.decimate(POINTS);
         let lower = distribution.pessimistic()?.decimate(POINTS);
         let steps = |function: &StepCdf| function.steps().to_vec();
         let word = kind.word();
-        Some(Series {
+        Some(PlotSeries {
             variant: result.variant.clone(),
             colour,
             kind,
@@ -191,20 +191,20 @@ fn series_of(result: &VariantResult, colour: usize) -> Vec<Series> {
 
 /// The different promises on all tasks of the service; those on one task are about other
 /// distributions than the ones drawn.
-fn promises(results: &[&VariantResult]) -> Vec<Promise> {
-    let mut found: Vec<Promise> = Vec::new();
+fn promises(results: &[&VariantResult]) -> Vec<PromiseMark> {
+    let mut promises: Vec<PromiseMark> = Vec::new();
     let verdicts = results.iter().flat_map(|result| &result.verdicts);
     for slo in verdicts.map(|verdict| &verdict.slo) {
-        let promise = Promise {
+        let promise = PromiseMark {
             label: format!("{} \u{2264} {}", slo.percentile, readable(slo.latency)),
             latency: slo.latency,
             probability: slo.percentile.probability(),
         };
-        if slo.task.is_none() && !found.contains(&promise) {
-            found.push(promise);
+        if slo.task.is_none() && !promises.contains(&promise) {
+            promises.push(promise);
         }
     }
-    found
+    promises
 }
 
 fn described(service: &str, results: &[&VariantResult]) -> String {
@@ -215,8 +215,13 @@ fn described(service: &str, results: &[&VariantResult]) -> String {
             .predicted
             .iter()
             .map(|labelled| ("predicted", &labelled.distribution))
-            .chain(result.simulated.iter().map(|found| ("simulated", found)))
-            .chain(measured.iter().map(|found| ("measured", found)));
+            .chain(
+                result
+                    .simulated
+                    .iter()
+                    .map(|simulated| ("simulated", simulated)),
+            )
+            .chain(measured.iter().map(|measured| ("measured", measured)));
         for (word, distribution) in sources {
             text.push_str(&format!(
                 " {}, {word}: median {}, p99 {}.",
@@ -234,7 +239,7 @@ impl Plot {
     /// 99.5% of it on the axis of shares, and every promise. A series that lies far beyond the
     /// promises, or beyond most others where there are none, is cut, so that it does not squeeze
     /// the rest into a corner.
-    pub(crate) fn extent(&self, axis: Axis) -> Duration {
+    pub(crate) fn extent(&self, axis: VerticalAxis) -> Duration {
         let mut reaches: Vec<Duration> = self
             .series
             .iter()
@@ -261,7 +266,7 @@ impl Plot {
 
     /// The scale on which all series can be told apart: logarithmic if they span more than two
     /// decades, from what half of the shortest one's responses take to the end of the longest.
-    pub fn scale(&self, axis: Axis) -> Scale {
+    pub fn scale(&self, axis: VerticalAxis) -> Scale {
         let shortest = self
             .series
             .iter()
@@ -279,7 +284,7 @@ impl Plot {
     }
 
     /// The shortest and the longest latency that the axis should show.
-    pub(crate) fn range(&self, axis: Axis, scale: Scale) -> (Duration, Duration) {
+    pub(crate) fn range(&self, axis: VerticalAxis, scale: Scale) -> (Duration, Duration) {
         if scale == Scale::Linear {
             return (Duration::ZERO, self.extent(axis));
         }
@@ -300,7 +305,7 @@ impl Plot {
     /// The smallest tail that the logarithmic axis should show, a power of ten: below the smallest
     /// that any measurement still resolves (any series, if there is none), and below every promise.
     pub(crate) fn tail_floor(&self) -> f64 {
-        let measured = |series: &&Series| series.kind == SeriesKind::Measured;
+        let measured = |series: &&PlotSeries| series.kind == SeriesKind::Measured;
         let any_measured = self.series.iter().any(|series| measured(&series));
         let steps = self
             .series
@@ -320,7 +325,7 @@ impl Plot {
     }
 }
 
-impl Series {
+impl PlotSeries {
     /// The least latency at which the function with the shortest latencies has `share`.
     fn reached_at(&self, share: f64) -> Duration {
         let index = self
@@ -331,10 +336,10 @@ impl Series {
     }
 
     /// Where the series ends, or has nearly ended on the axis of shares.
-    pub(crate) fn reach(&self, axis: Axis) -> Duration {
+    pub(crate) fn reach(&self, axis: VerticalAxis) -> Duration {
         let share = match axis {
-            Axis::Share => 0.995,
-            Axis::Tail => 1.0,
+            VerticalAxis::Share => 0.995,
+            VerticalAxis::Tail => 1.0,
         };
         let parts = [Some(&self.upper), self.lower.as_ref()];
         let reaches = parts.into_iter().flatten().map(|steps| {

@@ -174,14 +174,14 @@ pub struct MeasuredRun {
     /// Requests that failed or were never answered.
     pub failed: u64,
     /// What the reservation's ledger says, if it has one.
-    pub ledger: Option<LedgerSummary>,
+    pub ledger: Option<LedgerTotals>,
     /// Why the repetition ended early, if it did.
     pub interrupted: Option<String>,
 }
 
 /// What a reservation gave out, period by period, in short.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LedgerSummary {
+pub struct LedgerTotals {
     /// Periods seen.
     pub periods: u64,
     /// Periods in which the budget was used up.

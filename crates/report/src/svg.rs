@@ -7,7 +7,7 @@ use tailbound_time::Duration;
 use crate::html::escaped;
 use crate::palette::{Palette, Theme};
 use crate::ticks::ticks;
-use crate::{Axis, Plot, Scale, Series, SeriesKind};
+use crate::{Plot, PlotSeries, Scale, SeriesKind, VerticalAxis};
 
 const WIDTH: f64 = 840.0;
 const LEFT: f64 = 72.0;
@@ -18,7 +18,7 @@ const LEGEND_ROW: f64 = 24.0;
 
 /// How coordinates map onto the picture.
 struct PlotArea {
-    axis: Axis,
+    axis: VerticalAxis,
     scale: Scale,
     shortest: Duration,
     longest: Duration,
@@ -41,8 +41,8 @@ impl PlotArea {
 
     fn y(&self, cumulative: f64) -> f64 {
         let height = match self.axis {
-            Axis::Share => cumulative,
-            Axis::Tail => {
+            VerticalAxis::Share => cumulative,
+            VerticalAxis::Tail => {
                 let tail = (1.0 - cumulative).max(self.floor);
                 1.0 - tail.log10() / self.floor.log10()
             }
@@ -53,13 +53,13 @@ impl PlotArea {
 
 /// Draws `plot` as an SVG document, on the scale of latencies that shows all of its series (see
 /// [`Plot::scale`]).
-pub fn render_svg(plot: &Plot, axis: Axis, theme: Theme) -> String {
+pub fn render_svg(plot: &Plot, axis: VerticalAxis, theme: Theme) -> String {
     render_svg_on(plot, axis, plot.scale(axis), theme)
 }
 
 /// Draws `plot` as an SVG document on a given scale of latencies. An arrow in the legend marks a
 /// series that runs on beyond the right edge of a linear one.
-pub fn render_svg_on(plot: &Plot, axis: Axis, scale: Scale, theme: Theme) -> String {
+pub fn render_svg_on(plot: &Plot, axis: VerticalAxis, scale: Scale, theme: Theme) -> String {
     let palette = theme.palette();
     let (shortest, longest) = plot.range(axis, scale);
     let frame = PlotArea {
@@ -73,8 +73,8 @@ pub fn render_svg_on(plot: &Plot, axis: Axis, scale: Scale, theme: Theme) -> Str
     let height = TOP + FIELD + 72.0 + rows * LEGEND_ROW;
     let mut out = String::new();
     let title = match axis {
-        Axis::Share => "share of responses within a latency",
-        Axis::Tail => "share of responses beyond a latency",
+        VerticalAxis::Share => "share of responses within a latency",
+        VerticalAxis::Tail => "share of responses beyond a latency",
     };
     put(
         &mut out,
@@ -112,10 +112,10 @@ fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
 
 fn vertical_axis(out: &mut String, frame: &PlotArea, palette: &Palette) {
     let ticks: Vec<(f64, String)> = match frame.axis {
-        Axis::Share => (0..=5)
+        VerticalAxis::Share => (0..=5)
             .map(|fifth| (f64::from(fifth) / 5.0, format!("{} %", fifth * 20)))
             .collect(),
-        Axis::Tail => {
+        VerticalAxis::Tail => {
             let decades = -frame.floor.log10().round() as i32;
             (0..=decades)
                 .map(|decade| {
@@ -202,7 +202,7 @@ fn corners(steps: &[(Duration, f64)], frame: &PlotArea) -> Vec<(f64, f64)> {
     }
     let complete = steps.last().is_some_and(|(_, last)| *last >= 1.0);
     let cut = steps.last().is_some_and(|(at, _)| *at > frame.longest);
-    if cut || (complete && frame.axis == Axis::Share) {
+    if cut || (complete && frame.axis == VerticalAxis::Share) {
         corners.push((WIDTH - RIGHT, before));
     }
     corners
@@ -217,7 +217,7 @@ fn path(corners: &[(f64, f64)]) -> String {
     path
 }
 
-fn draw(out: &mut String, series: &Series, frame: &PlotArea, palette: &Palette) {
+fn draw(out: &mut String, series: &PlotSeries, frame: &PlotArea, palette: &Palette) {
     let colour = palette.variant(series.colour);
     let upper = corners(&series.upper, frame);
     let mut lines = vec![path(&upper)];

@@ -95,8 +95,8 @@ mod tests {
             ["0", "5 ms", "10 ms", "15 ms", "20 ms", "25 ms"]
         );
         for longest in [1, 7, 99, 12_345, u64::MAX] {
-            let found = labels(Scale::Linear, 0, longest).len();
-            assert!((2..=9).contains(&found), "{longest}: {found}");
+            let count = labels(Scale::Linear, 0, longest).len();
+            assert!((2..=9).contains(&count), "{longest}: {count}");
         }
     }
 

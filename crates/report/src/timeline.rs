@@ -133,7 +133,7 @@ fn names<'a>(rows: &[TrackRow<'a>]) -> Vec<&'a str> {
     names
 }
 
-struct Pen<'a> {
+struct TimelinePen<'a> {
     out: String,
     palette: &'a Palette,
     names: Vec<&'a str>,
@@ -152,7 +152,7 @@ fn draw(picture: &TimelinePicture, palette: &Palette) -> String {
     });
     let height_of_rows = all.len() as f64 * (ROW + GUTTER);
     let height = 70.0 + windows.len() as f64 * (height_of_rows + 60.0) + 40.0;
-    let mut pen = Pen {
+    let mut pen = TimelinePen {
         out: String::new(),
         palette,
         names: names(&all),
@@ -175,7 +175,7 @@ fn draw(picture: &TimelinePicture, palette: &Palette) -> String {
     pen.out
 }
 
-impl Pen<'_> {
+impl TimelinePen<'_> {
     fn put(&mut self, text: std::fmt::Arguments<'_>) {
         // Writing to a String cannot fail.
         let _written = self.out.write_fmt(text);
@@ -252,7 +252,7 @@ impl Pen<'_> {
     }
 
     fn colour(&self, name: &str) -> &'static str {
-        let place = self.names.iter().position(|known| *known == name);
+        let place = self.names.iter().position(|one| *one == name);
         place.map_or(self.palette.axis, |place| self.palette.variant(place))
     }
 

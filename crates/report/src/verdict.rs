@@ -146,9 +146,9 @@ mod tests {
     #[test]
     fn unanswered_requests_never_meet_a_promise() {
         let provenance = Provenance::new(Evidence::Sample, "s", "m");
-        let known = vec![Duration::from_nanos(5); 800];
+        let answered = vec![Duration::from_nanos(5); 800];
         let lost = vec![Duration::from_nanos(10); 200];
-        let measured = Distribution::from_censored(provenance, known, lost);
+        let measured = Distribution::from_censored(provenance, answered, lost);
         assert_eq!(decided(1_000, &measured), Outcome::Undecided);
         assert_eq!(decided(8, &measured), Outcome::Missed);
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tailbound_assessment::band::MeasuredInterval;
 use tailbound_distribution::{Distribution, Evidence, IntervalMethod, Provenance, StepCdf};
 use tailbound_report::{
-    Axis, Outcome, ReportError, RunReport, Scale, Theme, plots, render_html, render_svg,
+    Outcome, ReportError, RunReport, Scale, Theme, VerticalAxis, plots, render_html, render_svg,
     render_svg_on, tables,
 };
 use tailbound_time::Duration;
@@ -50,11 +50,14 @@ fn versions_are_told_apart() {
         serde_json::from_str(&sample::sample_report().to_json().unwrap()).unwrap();
     value["schema_version"] = json!(2);
     let newer = RunReport::from_json(&value.to_string());
-    assert!(matches!(newer, Err(ReportError::Newer { found: 2 })));
+    assert!(matches!(newer, Err(ReportError::Newer { version: 2 })));
     assert!(newer.unwrap_err().to_string().contains("at least as new"));
     value["schema_version"] = json!(0);
     let zero = RunReport::from_json(&value.to_string());
-    assert!(matches!(zero, Err(ReportError::NoSuchVersion { found: 0 })));
+    assert!(matches!(
+        zero,
+        Err(ReportError::NoSuchVersion { version: 0 })
+    ));
     for text in [
         "",
         "[]",
@@ -81,8 +84,8 @@ fn fields_that_came_later_may_be_missing() {
 
 #[test]
 fn every_row_has_a_cell_for_every_column() {
-    let found = tables(&sample::sample_report(), &[]);
-    let ids: Vec<&str> = found.iter().map(|table| table.id).collect();
+    let tables = tables(&sample::sample_report(), &[]);
+    let ids: Vec<&str> = tables.iter().map(|table| table.id).collect();
     assert_eq!(
         ids,
         [
@@ -94,12 +97,12 @@ fn every_row_has_a_cell_for_every_column() {
             "ledger"
         ]
     );
-    for table in &found {
+    for table in &tables {
         for row in &table.rows {
             assert_eq!(row.len(), table.columns.len(), "{}", table.title);
         }
     }
-    let outcomes: Vec<Outcome> = found[0]
+    let outcomes: Vec<Outcome> = tables[0]
         .rows
         .iter()
         .filter_map(|row| row[3].outcome)
@@ -138,8 +141,8 @@ fn an_empty_report_is_still_a_page() {
 #[test]
 fn every_task_has_its_own_row() {
     let report = sample::sample_report();
-    let found = tables(&report, &[]);
-    let tasks = found.iter().find(|table| table.id == "tasks").unwrap();
+    let rendered = tables(&report, &[]);
+    let tasks = rendered.iter().find(|table| table.id == "tasks").unwrap();
     let names: Vec<(&str, &str)> = tasks
         .rows
         .iter()
@@ -172,7 +175,7 @@ fn every_task_has_its_own_row() {
 #[test]
 fn a_series_far_out_does_not_squeeze_the_others() {
     let plot = &plots(&sample::sample_report())[0];
-    let svg = render_svg_on(plot, Axis::Share, Scale::Linear, Theme::Light);
+    let svg = render_svg_on(plot, VerticalAxis::Share, Scale::Linear, Theme::Light);
     assert!(svg.contains(">25 ms<") && !svg.contains(">1 s<"));
     assert!(svg.contains("unreserved, measured \u{2192}<"));
 }
@@ -198,8 +201,8 @@ fn last_line(svg: &str, colour: &str) -> Vec<(f64, f64)> {
 fn curves_far_apart_are_all_shown_on_a_logarithmic_axis() {
     let report = sample::sample_report();
     let plot = &plots(&report)[0];
-    assert_eq!(plot.scale(Axis::Share), Scale::Logarithmic);
-    for axis in [Axis::Share, Axis::Tail] {
+    assert_eq!(plot.scale(VerticalAxis::Share), Scale::Logarithmic);
+    for axis in [VerticalAxis::Share, VerticalAxis::Tail] {
         let svg = render_svg(plot, axis, Theme::Light);
         assert!(svg.contains(">latency, logarithmic<") && !svg.contains("\u{2192}<"));
         assert!(svg.contains(">10 ms<") && svg.contains(">100 ms<"));
@@ -228,12 +231,12 @@ fn curves_close_together_stay_on_a_linear_axis() {
     let mut report = sample::sample_report();
     report.variants.truncate(2);
     let plot = &plots(&report)[0];
-    assert_eq!(plot.scale(Axis::Share), Scale::Linear);
-    let svg = render_svg(plot, Axis::Share, Theme::Light);
+    assert_eq!(plot.scale(VerticalAxis::Share), Scale::Linear);
+    let svg = render_svg(plot, VerticalAxis::Share, Theme::Light);
     assert!(svg.contains(">latency<") && svg.contains(">0<"));
     assert!(render_html(&report, &[], &[]).contains("data-scale=\"linear\" aria-pressed=\"true\""));
     // Whoever wants the other gets it.
-    let svg = render_svg_on(plot, Axis::Share, Scale::Logarithmic, Theme::Light);
+    let svg = render_svg_on(plot, VerticalAxis::Share, Scale::Logarithmic, Theme::Light);
     assert!(svg.contains(">latency, logarithmic<") && !svg.contains(">0<"));
 }
 
@@ -241,9 +244,10 @@ fn curves_close_together_stay_on_a_linear_axis() {
 fn lost_requests_leave_the_tail_open() {
     let mut report = sample::sample_report();
     let provenance = Provenance::new(Evidence::Sample, "s", "m");
-    let known = (1..=990).map(Duration::from_micros).collect();
+    let answered = (1..=990).map(Duration::from_micros).collect();
     let lost = vec![Duration::from_micros(500); 10];
-    report.variants[0].measured[0].overall = Distribution::from_censored(provenance, known, lost);
+    report.variants[0].measured[0].overall =
+        Distribution::from_censored(provenance, answered, lost);
     let plot = &plots(&report)[0];
     let measured = plot
         .series
@@ -269,7 +273,7 @@ fn lost_requests_leave_the_tail_open() {
 fn pictures_have_text_or_say_why_not() {
     let report = sample::sample_report();
     let plot = &plots(&report)[0];
-    let svg = render_svg(plot, Axis::Tail, Theme::Light);
+    let svg = render_svg(plot, VerticalAxis::Tail, Theme::Light);
     let bare: String = strip_text(&svg);
     match tailbound_report::render_png(&svg, 1.0) {
         Ok(png) => {
@@ -322,7 +326,7 @@ proptest! {
             Distribution::from_curve(Provenance::new(Evidence::Bound, "s", "m"), curve);
         let page = render_html(&report, &[], &[]);
         prop_assert_eq!(page.matches("<script").count(), 3);
-        for axis in [Axis::Share, Axis::Tail] {
+        for axis in [VerticalAxis::Share, VerticalAxis::Tail] {
             let plot = &plots(&report)[0];
             let scale = if logarithmic { Scale::Logarithmic } else { Scale::Linear };
             let svg = render_svg_on(plot, axis, scale, Theme::Dark);

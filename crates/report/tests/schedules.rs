@@ -70,11 +70,11 @@ fn blocks_lie_where_their_times_are() {
         node.attribute(name).unwrap().parse().unwrap()
     };
     let block = |tip: &str| {
-        let found = document.descendants().find(|node| {
+        let node = document.descendants().find(|node| {
             let title = node.children().find(|child| child.has_tag_name("title"));
             title.is_some_and(|title| title.text() == Some(tip))
         });
-        let node = found.unwrap_or_else(|| panic!("no block {tip}"));
+        let node = node.unwrap_or_else(|| panic!("no block {tip}"));
         (number(node, "x"), number(node, "width"))
     };
     let first = block("maps #0, 0 to 3 ms (3 ms), CPU 0");

@@ -22,11 +22,11 @@ use crate::{NEVER, ReplenishmentGrid, ReservationError, Rule};
 #[derive(Clone, Debug)]
 pub struct Account {
     budget: Budget,
-    rule: State,
+    rule: RuleState,
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum RuleState {
     Unlimited,
     Deferrable(Deferrable),
     Periodic(Periodic),
@@ -43,16 +43,16 @@ enum State {
 macro_rules! ask {
     ($state:expr, $rule:ident => $question:expr, $unlimited:expr) => {
         match $state {
-            State::Unlimited => $unlimited,
-            State::Deferrable($rule) => $question,
-            State::Periodic($rule) => $question,
-            State::Polling($rule) => $question,
-            State::ConstantBandwidth($rule) => $question,
-            State::SoftConstantBandwidth($rule) => $question,
-            State::Sporadic($rule) => $question,
-            State::PosixSporadic($rule) => $question,
-            State::Burstable($rule) => $question,
-            State::Windows($rule) => $question,
+            RuleState::Unlimited => $unlimited,
+            RuleState::Deferrable($rule) => $question,
+            RuleState::Periodic($rule) => $question,
+            RuleState::Polling($rule) => $question,
+            RuleState::ConstantBandwidth($rule) => $question,
+            RuleState::SoftConstantBandwidth($rule) => $question,
+            RuleState::Sporadic($rule) => $question,
+            RuleState::PosixSporadic($rule) => $question,
+            RuleState::Burstable($rule) => $question,
+            RuleState::Windows($rule) => $question,
         }
     };
 }
@@ -62,7 +62,7 @@ impl Account {
     pub fn unlimited() -> Self {
         Self {
             budget: Budget::unlimited(),
-            rule: State::Unlimited,
+            rule: RuleState::Unlimited,
         }
     }
 
@@ -83,7 +83,7 @@ impl Account {
             Rule::Windows(windows) => {
                 let mut budget = Budget::full(Duration::ZERO, period);
                 let rule = Windows::new(windows.clone(), phase, &mut budget)?;
-                return Ok(Self::of(budget, State::Windows(rule)));
+                return Ok(Self::of(budget, RuleState::Windows(rule)));
             }
             Rule::Server(kind) => *kind,
         };
@@ -97,21 +97,23 @@ impl Account {
         };
         let grid = ReplenishmentGrid::new(Instant::from_nanos(next), period);
         let rule = match kind {
-            ServerKind::Deferrable => State::Deferrable(Deferrable(grid)),
-            ServerKind::Periodic => State::Periodic(Periodic::new(grid, &mut budget)),
-            ServerKind::Polling => State::Polling(Polling(grid)),
-            ServerKind::ConstantBandwidth => State::ConstantBandwidth(ConstantBandwidth::default()),
-            ServerKind::SoftConstantBandwidth => {
-                State::SoftConstantBandwidth(SoftConstantBandwidth::default())
+            ServerKind::Deferrable => RuleState::Deferrable(Deferrable(grid)),
+            ServerKind::Periodic => RuleState::Periodic(Periodic::new(grid, &mut budget)),
+            ServerKind::Polling => RuleState::Polling(Polling(grid)),
+            ServerKind::ConstantBandwidth => {
+                RuleState::ConstantBandwidth(ConstantBandwidth::default())
             }
-            ServerKind::Sporadic => State::Sporadic(Sporadic::default()),
-            ServerKind::PosixSporadic => State::PosixSporadic(PosixSporadic::default()),
-            ServerKind::Burstable => State::Burstable(Burstable(grid)),
+            ServerKind::SoftConstantBandwidth => {
+                RuleState::SoftConstantBandwidth(SoftConstantBandwidth::default())
+            }
+            ServerKind::Sporadic => RuleState::Sporadic(Sporadic::default()),
+            ServerKind::PosixSporadic => RuleState::PosixSporadic(PosixSporadic::default()),
+            ServerKind::Burstable => RuleState::Burstable(Burstable(grid)),
         };
         Ok(Self::of(budget, rule))
     }
 
-    fn of(mut budget: Budget, rule: State) -> Self {
+    fn of(mut budget: Budget, rule: RuleState) -> Self {
         // Nobody has waited for the first budget.
         budget.was_refilled();
         Self { budget, rule }
@@ -137,7 +139,7 @@ impl Account {
     /// Whether it is used up by the passing of time while there is no work.
     #[inline]
     pub fn passes_unused(&self) -> bool {
-        matches!(self.rule, State::Periodic(_))
+        matches!(self.rule, RuleState::Periodic(_))
     }
 
     /// The deadline by which a level under earliest deadline first orders it; never, if its rule has none.

@@ -32,8 +32,8 @@ pub fn start_times(requests: &[ReservationRequest]) -> StartTimes {
 
 /// Whether a process is still the one that was started then.
 pub fn is_same(pid: u32, started: &BTreeMap<u32, u64>) -> bool {
-    let known = started.get(&pid);
-    known.is_some_and(|at| process_started(pid).is_ok_and(|now| now == *at))
+    let start = started.get(&pid);
+    start.is_some_and(|at| process_started(pid).is_ok_and(|now| now == *at))
 }
 
 #[cfg(test)]

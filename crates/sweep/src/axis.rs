@@ -169,8 +169,8 @@ mod tests {
             ("a=1ms..2/1", "neither"),
             ("a=0s..1s/1ns", "more than"),
         ] {
-            let found = text.parse::<Axis>().unwrap_err().to_string();
-            assert!(found.contains(words), "{text}: {found}");
+            let error = text.parse::<Axis>().unwrap_err().to_string();
+            assert!(error.contains(words), "{text}: {error}");
         }
     }
 

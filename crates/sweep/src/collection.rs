@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::journal::Journal;
+use crate::journal::SweepJournal;
 use crate::{Sweep, SweepError};
 
 /// The rows of the units that are finished, in memory and in a journal beside the results. While it
 /// lives, no other process collects for the same results.
 pub struct Collection {
-    journal: Journal,
+    journal: SweepJournal,
     out: PathBuf,
     header: String,
     units: usize,
@@ -25,7 +25,7 @@ impl Collection {
     /// written.
     pub fn open(sweep: &Sweep, out: &Path) -> Result<Self, SweepError> {
         let units = sweep.units();
-        let (journal, rows) = Journal::open(out, sweep.fingerprint, units)?;
+        let (journal, rows) = SweepJournal::open(out, sweep.fingerprint, units)?;
         Ok(Self {
             journal,
             out: out.to_owned(),

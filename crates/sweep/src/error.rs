@@ -58,12 +58,12 @@ pub enum SweepError {
         problems: Problems,
     },
     /// A point has no such variant.
-    #[error("there is no variant \"{name}\"; the experiment has: {known}")]
+    #[error("there is no variant \"{name}\"; the experiment has: {variants}")]
     NoVariant {
         /// What was asked for.
         name: String,
         /// What there is.
-        known: String,
+        variants: String,
     },
     /// Nothing to simulate, or more than a sweep holds.
     #[error("{units} simulations; a sweep has from 1 to {most}: points times seeds")]
@@ -140,13 +140,13 @@ pub enum SweepError {
 /// What is wrong with a point. Lines would be those of a text that nobody sees, but those of files
 /// that it names are told.
 fn in_words(problems: &Problems) -> String {
-    let told = |problem: &Problem| match problem.key.as_str() {
+    let line = |problem: &Problem| match problem.key.as_str() {
         "" => problem.to_string(),
         key => format!("{key}: {}; {}", problem.message, problem.remedy),
     };
     let errors = problems
         .iter()
         .filter(|one| one.severity == Severity::Error);
-    let errors: Vec<String> = errors.map(told).collect();
+    let errors: Vec<String> = errors.map(line).collect();
     errors.join("\n")
 }

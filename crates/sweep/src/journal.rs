@@ -18,12 +18,12 @@ use crate::{SweepError, SweepQuery};
 const MAGIC: &str = "tailbound-sweep-2";
 
 /// The journal of a sweep that is running.
-pub(super) struct Journal {
+pub(super) struct SweepJournal {
     file: File,
     path: PathBuf,
 }
 
-impl Journal {
+impl SweepJournal {
     /// The journal beside `out`, and the rows of the units that it holds.
     pub(super) fn open(
         out: &Path,
@@ -255,7 +255,7 @@ mod tests {
         ) {
             let folder = tempfile::tempdir().unwrap();
             let out = folder.path().join("out.csv");
-            let (mut journal, none) = Journal::open(&out, 7, rows.len()).unwrap();
+            let (mut journal, none) = SweepJournal::open(&out, 7, rows.len()).unwrap();
             prop_assert!(none.is_empty());
             for (unit, rows) in rows.iter().enumerate() {
                 journal.add(unit, rows).unwrap();
@@ -265,11 +265,11 @@ mod tests {
             let bytes = std::fs::read(&path).unwrap();
             let kept = (bytes.len() as f64 * share) as usize;
             std::fs::write(&path, &bytes[..kept]).unwrap();
-            let (mut journal, found) = Journal::open(&out, 7, rows.len()).unwrap();
-            for (unit, text) in &found {
+            let (mut journal, finished) = SweepJournal::open(&out, 7, rows.len()).unwrap();
+            for (unit, text) in &finished {
                 prop_assert_eq!(text, &rows[*unit]);
             }
-            for (unit, rows) in rows.iter().enumerate().skip(found.len()) {
+            for (unit, rows) in rows.iter().enumerate().skip(finished.len()) {
                 journal.add(unit, rows).unwrap();
             }
             drop(journal);
@@ -278,8 +278,8 @@ mod tests {
 
         #[test]
         fn no_text_makes_it_fall_over(text in ".{0,80}") {
-            let (found, length) = units_in(&text, 10);
-            prop_assert!(length <= text.len() && found.len() <= 10);
+            let (units, length) = units_in(&text, 10);
+            prop_assert!(length <= text.len() && units.len() <= 10);
         }
     }
 
@@ -315,16 +315,16 @@ mod tests {
     fn a_journal_of_another_sweep_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out.csv");
-        let (mut journal, _) = Journal::open(&out, 7, 3).unwrap();
+        let (mut journal, _) = SweepJournal::open(&out, 7, 3).unwrap();
         assert!(matches!(
-            Journal::open(&out, 7, 3),
+            SweepJournal::open(&out, 7, 3),
             Err(SweepError::Busy { .. })
         ));
         journal.add(0, "a\n").unwrap();
         drop(journal);
         let before = std::fs::read(folder.path().join("out.csv.journal")).unwrap();
         assert!(matches!(
-            Journal::open(&out, 8, 3),
+            SweepJournal::open(&out, 8, 3),
             Err(SweepError::OtherSweep { .. })
         ));
         assert_eq!(

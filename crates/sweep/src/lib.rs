@@ -103,7 +103,7 @@ impl Sweep {
             let named = files_named(&checked);
             if !named.is_subset(&read) {
                 let inputs = load_inputs(&checked, base).map_err(|problems| {
-                    let point = told(&sweep.query.axes, &values);
+                    let point = in_words(&sweep.query.axes, &values);
                     SweepError::Point { point, problems }
                 })?;
                 sweep.inputs.merge(inputs);
@@ -139,8 +139,8 @@ impl Sweep {
         match self.checked(other)?.1 == *checked {
             false => Ok(()),
             true => Err(SweepError::SamePoint {
-                first: self.told(other),
-                second: self.told(number),
+                first: self.point_in_words(other),
+                second: self.point_in_words(number),
             }),
         }
     }
@@ -219,15 +219,15 @@ impl Sweep {
         axes.map(|(axis, at)| axis.values[at].clone()).collect()
     }
 
-    fn told(&self, number: usize) -> String {
-        told(&self.query.axes, &self.values(number))
+    fn point_in_words(&self, number: usize) -> String {
+        in_words(&self.query.axes, &self.values(number))
     }
 
     /// The values of point `number`, and the description there.
     fn checked(&self, number: usize) -> Result<(Vec<String>, Description), SweepError> {
         let axes = &self.query.axes;
         let values = self.values(number);
-        let point = told(axes, &values);
+        let point = in_words(axes, &values);
         let checked = FORMAT.check(&self.document.with(axes, &values)?, &point);
         match checked.description {
             Some(description) => Ok((values, description)),
@@ -247,7 +247,7 @@ impl Sweep {
         };
         let deployment = Deployment::of(checked, self.query.mode.as_deref(), variant);
         let deployment = deployment.map_err(|cause| SweepError::Resolution {
-            point: told(&self.query.axes, &values),
+            point: in_words(&self.query.axes, &values),
             cause,
         })?;
         Ok(Point {
@@ -279,7 +279,7 @@ impl Sweep {
         cause: tailbound_simulator::host::HostError,
     ) -> SweepError {
         SweepError::Simulation {
-            point: told(&self.query.axes, &point.values),
+            point: in_words(&self.query.axes, &point.values),
             cause: Box::new(cause),
         }
     }
@@ -316,18 +316,18 @@ fn count_points(query: &SweepQuery) -> Result<usize, SweepError> {
 
 fn variant_named<'a>(description: &'a Description, name: &str) -> Result<&'a Variant, SweepError> {
     let variants = &description.experiment.variants;
-    let found = variants.iter().find(|variant| variant.name == name);
-    found.ok_or_else(|| {
-        let known: Vec<&str> = variants.iter().map(|one| one.name.as_str()).collect();
+    let variant = variants.iter().find(|variant| variant.name == name);
+    variant.ok_or_else(|| {
+        let names: Vec<&str> = variants.iter().map(|one| one.name.as_str()).collect();
         SweepError::NoVariant {
             name: name.to_owned(),
-            known: known.join(", "),
+            variants: names.join(", "),
         }
     })
 }
 
 /// A point in words.
-fn told(axes: &[Axis], values: &[String]) -> String {
+fn in_words(axes: &[Axis], values: &[String]) -> String {
     let each = axes.iter().zip(values);
     let each: Vec<String> = each
         .map(|(axis, value)| format!("{}={value}", axis.key))

@@ -155,7 +155,8 @@ impl ResultRow<'_> {
         let _ = write!(text, ",{share},{}", count(self.depletions));
         let mean = self.responses.and_then(Distribution::mean);
         let quantiles = [0.5, 0.9, 0.99, 0.999];
-        let quantiles = quantiles.map(|p| self.responses.and_then(|found| found.quantile(p)));
+        let quantiles =
+            quantiles.map(|p| self.responses.and_then(|responses| responses.quantile(p)));
         for interval in [mean].into_iter().chain(quantiles) {
             let upper = interval.and_then(|interval| interval.high);
             let _ = write!(text, ",{}", count(upper.map(|upper| upper.as_nanos())));

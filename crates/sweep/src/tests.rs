@@ -111,7 +111,7 @@ fn rows_say_what_the_simulation_found() {
     let sweep = plan(&AXES, 1).unwrap();
     let (values, checked) = sweep.checked(0).unwrap();
     let point = sweep.hosted(values, &checked).unwrap();
-    let found = simulate_host(&HostQuery {
+    let simulation = simulate_host(&HostQuery {
         description: &point.description,
         host: "here",
         inputs: &InputFiles::default(),
@@ -130,7 +130,7 @@ fn rows_say_what_the_simulation_found() {
         let column = columns.iter().position(|column| *column == name).unwrap();
         rows[row][column]
     };
-    let domain = &found.domains["service"];
+    let domain = &simulation.domains["service"];
     let short = domain.tasks.iter().find(|task| task.name == "short");
     let samples = short.unwrap().response_times.as_ref().unwrap().samples();
     let deadline = Duration::from_millis(6);
@@ -209,14 +209,14 @@ fn a_parcel_computes_the_same_rows_and_no_other_text_is_one() {
     let text = String::from_utf8(parcel).unwrap();
     let version = format!("\"version\":\"{}\"", env!("CARGO_PKG_VERSION"));
     let engine = format!("\"engine\":{}", tailbound_simulator::ENGINE);
-    for (own, other, told) in [
+    for (own, other, words) in [
         (version, r#""version":"0.0.1""#, "packed by version 0.0.1"),
         (engine, r#""engine":4711"#, "(engine 4711)"),
     ] {
         assert!(text.contains(&own));
         let others = text.replace(&own, other);
         let refused = Sweep::from_parcel(others.as_bytes()).unwrap_err();
-        assert!(refused.to_string().contains(told), "{refused}");
+        assert!(refused.to_string().contains(words), "{refused}");
     }
     // Whatever else is in it.
     let refused = Sweep::from_parcel(br#"{"version":"0.0.1"}"#).unwrap_err();
@@ -268,8 +268,8 @@ fn keys_that_are_not_there_are_told_before_anything_runs() {
         ),
         ("domains.service.reservation.budget=4", "has no unit"),
     ] {
-        let found = plan(&[axis], 1).unwrap_err().to_string();
-        assert!(found.contains(words), "{axis}: {found}");
+        let error = plan(&[axis], 1).unwrap_err().to_string();
+        assert!(error.contains(words), "{axis}: {error}");
     }
     let twice = plan(&[IN_FLIGHT, IN_FLIGHT], 1).unwrap_err().to_string();
     assert!(twice.contains("varied twice"), "{twice}");
@@ -277,10 +277,10 @@ fn keys_that_are_not_there_are_told_before_anything_runs() {
     assert!(none.contains("from 1 to"), "{none}");
     let mut other = query(&[], 1);
     other.variant = Some("resrved".into());
-    let found = Sweep::plan(TEXT, "small.toml", Path::new("."), other).unwrap_err();
+    let error = Sweep::plan(TEXT, "small.toml", Path::new("."), other).unwrap_err();
     assert!(
-        found.to_string().contains("the experiment has: "),
-        "{found}"
+        error.to_string().contains("the experiment has: "),
+        "{error}"
     );
 }
 

@@ -56,12 +56,18 @@ fn inputs() -> InputFiles {
 }
 
 /// A domain with work of its own is in the results.
-fn nothing_is_left_out(hosted: &Description, found: &HostSimulation) -> Result<(), TestCaseError> {
+fn nothing_is_left_out(
+    hosted: &Description,
+    simulation: &HostSimulation,
+) -> Result<(), TestCaseError> {
     for (name, domain) in &hosted.domains {
         let host = hosted.host_of(domain).map(|(host, _)| host);
-        if host == Some(found.host.as_str()) && !domain.tasks.is_empty() {
-            let told = found.domains.get(name).map_or(0, |told| told.tasks.len());
-            prop_assert!(told >= domain.tasks.len(), "{} has lost tasks", name);
+        if host == Some(simulation.host.as_str()) && !domain.tasks.is_empty() {
+            let count = simulation
+                .domains
+                .get(name)
+                .map_or(0, |domain| domain.tasks.len());
+            prop_assert!(count >= domain.tasks.len(), "{} has lost tasks", name);
         }
     }
     Ok(())
@@ -80,7 +86,7 @@ fn simulated(description: &Description) -> Result<usize, TestCaseError> {
                 continue;
             };
             let hosted = deployment.description;
-            let mut found = Vec::new();
+            let mut simulations = Vec::new();
             for host in hosted.hosts.keys() {
                 let outcome = simulate_host(&HostQuery {
                     description: &hosted,
@@ -94,17 +100,17 @@ fn simulated(description: &Description) -> Result<usize, TestCaseError> {
                 });
                 // Whatever is refused is refused in words.
                 match outcome {
-                    Ok(host) => found.push(host),
+                    Ok(host) => simulations.push(host),
                     Err(error) => prop_assert!(!error.to_string().is_empty()),
                 }
             }
-            for host in &found {
+            for host in &simulations {
                 nothing_is_left_out(&hosted, host)?;
             }
-            if found.len() == hosted.hosts.len() {
-                promises(&hosted, &found);
+            if simulations.len() == hosted.hosts.len() {
+                promises(&hosted, &simulations);
             }
-            count += found.len();
+            count += simulations.len();
         }
     }
     Ok(count)

@@ -206,9 +206,9 @@ mod tests {
                 sum + Fraction::new(part, whole)
             });
             let least: f64 = shares.iter().map(|&(part, whole)| part as f64 / whole as f64).sum();
-            let told = sum.coarse_up() as f64 / COARSE as f64;
-            prop_assert!(told >= least * (1.0 - 1e-9));
-            prop_assert!(told <= least * (1.0 + 1e-9) + 1e-9);
+            let coarse = sum.coarse_up() as f64 / COARSE as f64;
+            prop_assert!(coarse >= least * (1.0 - 1e-9));
+            prop_assert!(coarse <= least * (1.0 + 1e-9) + 1e-9);
         }
 
         #[test]

@@ -28,13 +28,13 @@ fn read_line(line: &str) -> Option<Line<'_>> {
     if first == "ready" {
         return Some(Line::Ready(task));
     }
-    let told = Line::Told {
+    let line = Line::Told {
         task,
         jobs: first.parse().ok()?,
         missed: second,
         longest_ns: words.next()?.parse().ok()?,
     };
-    words.next().is_none().then_some(told)
+    words.next().is_none().then_some(line)
 }
 
 /// Jobs of a window of time.

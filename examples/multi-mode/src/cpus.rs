@@ -169,12 +169,12 @@ mod tests {
     fn counts_are_those_by_hand() {
         let ms = Duration::from_millis;
         // Three machines with 3 x 3 ms of 5: 5.4 CPUs, and no two of them on one.
-        let found = needed(&vec![ms(3); 3]).unwrap();
+        let cpus = needed(&vec![ms(3); 3]).unwrap();
         // (5.4 - 0.6) / (1 - 0.6) = 12 by the density test, which is above one CPU for each.
-        assert_eq!((found.at_least, found.partitioned, found.global), (6, 9, 9));
+        assert_eq!((cpus.at_least, cpus.partitioned, cpus.global), (6, 9, 9));
         // 3 x 1 ms of 5 beside them fill what they leave.
-        let found = needed(&vec![ms(3), ms(2)]).unwrap();
-        assert_eq!((found.at_least, found.partitioned), (3, 3));
+        let cpus = needed(&vec![ms(3), ms(2)]).unwrap();
+        assert_eq!((cpus.at_least, cpus.partitioned), (3, 3));
     }
 
     #[test]

@@ -256,10 +256,10 @@ pub fn print_executed(executed: &Executed) {
 }
 
 fn line(run: &Run) -> String {
-    let told = |jobs: Jobs| format!("{} of {}", jobs.missed, jobs.jobs);
+    let misses = |jobs: Jobs| format!("{} of {}", jobs.missed, jobs.jobs);
     let steady =
-        |mode: &str| told(run.jobs(|phase: &Phase| phase.change.is_none() && phase.mode == mode));
-    let changes = told(run.jobs(|phase| phase.change.is_some()));
+        |mode: &str| misses(run.jobs(|phase: &Phase| phase.change.is_none() && phase.mode == mode));
+    let changes = misses(run.jobs(|phase| phase.change.is_some()));
     let mean_ms = |of: &dyn Fn(&crate::phases::Change) -> u64| {
         let all: Vec<u64> = run.changes().map(of).collect();
         all.iter().sum::<u64>() as f64 / 1e6 / all.len().max(1) as f64
@@ -271,7 +271,7 @@ fn line(run: &Run) -> String {
         steady("mode0"),
         changes,
         steady("mode1"),
-        told(run.all_jobs()),
+        misses(run.all_jobs()),
         mean_ms(&|change| change.latency_ns),
         mean_ms(&|change| change.in_force_after_ns),
         run.phases.iter().filter(|phase| phase.disturbed).count(),

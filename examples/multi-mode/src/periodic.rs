@@ -81,7 +81,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     }
     let mut counts = Counts::default();
     let mut release = Monotonic.now();
-    let mut told = release;
+    let mut reported_at = release;
     while !signals.ended() {
         sleep_until(release)?;
         if signals.new_grid() {
@@ -96,8 +96,8 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         let now = Monotonic.now();
         counts.job(now.saturating_since(release), arguments.period);
         release = deadline;
-        if now.saturating_since(told) >= arguments.report {
-            told = now;
+        if now.saturating_since(reported_at) >= arguments.report {
+            reported_at = now;
             tell(&counts.line(&arguments.name))?;
         }
     }

@@ -168,13 +168,13 @@ impl Stage<'_> {
         let file = file.display().to_string();
         let set = ["-q", "mode", "set", mode, "--export-json", &file];
         self.tailbound.run(&set)?;
-        let told = tried(fs::read(&file), || file.clone())?;
-        let told: Result<Value, _> = serde_json::from_slice(&told);
-        let told = tried(told.map_err(Into::into), || file.clone())?;
+        let answer = tried(fs::read(&file), || file.clone())?;
+        let answer: Result<Value, _> = serde_json::from_slice(&answer);
+        let answer = tried(answer.map_err(Into::into), || file.clone())?;
         let change = Change {
-            completed: told["ending"] == "completed",
-            latency_ns: told["latency_ns"].as_u64().unwrap_or_default(),
-            in_force_after_ns: told["in_force_after_ns"].as_u64().unwrap_or_default(),
+            completed: answer["ending"] == "completed",
+            latency_ns: answer["latency_ns"].as_u64().unwrap_or_default(),
+            in_force_after_ns: answer["in_force_after_ns"].as_u64().unwrap_or_default(),
         };
         sleep(CHANGE_LASTS, self.stop)?;
         self.phase(system, mode, Some(change))

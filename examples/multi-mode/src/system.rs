@@ -287,8 +287,8 @@ impl<'a> System<'a> {
         for domain in &mut self.domains {
             let mut jobs = Jobs::default();
             for output in &mut domain.outputs {
-                let told = tried(output.window(), || "output of a task".into())?;
-                jobs = jobs.and(told);
+                let counts = tried(output.window(), || "output of a task".into())?;
+                jobs = jobs.and(counts);
             }
             all.push(jobs);
         }

@@ -102,12 +102,12 @@ mod tests {
             SporadicTask::implicit(ms(2), ms(10)).unwrap(),
             SporadicTask::implicit(ms(6), ms(20)).unwrap(),
         ];
-        let found = Feasibility::of(&tasks, Duration::ZERO).unwrap().unwrap();
+        let feasibility = Feasibility::of(&tasks, Duration::ZERO).unwrap().unwrap();
         // Until 20 there are two budgets and 2 + 2 + 6 of work; a deferrable server has a third one.
-        assert_eq!(found.periodic_budget, Some(ms(5)));
-        let deferrable = found.deferrable_budget.unwrap();
+        assert_eq!(feasibility.periodic_budget, Some(ms(5)));
+        let deferrable = feasibility.deferrable_budget.unwrap();
         assert!(deferrable < ms(5) && deferrable > ms(3), "{deferrable}");
-        assert_eq!(found.promotions, [ms(8), ms(12)]);
+        assert_eq!(feasibility.promotions, [ms(8), ms(12)]);
     }
 
     #[test]

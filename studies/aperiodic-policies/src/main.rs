@@ -138,12 +138,12 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
 }
 
 fn overall(rows: &[Row]) -> Vec<Overall> {
-    let mut found = Vec::new();
+    let mut overall = Vec::new();
     for experiment in [1, 2] {
         for overheads in [false, true] {
             let compared = Compared::of(rows, experiment, overheads);
             for policy in ALL {
-                found.push(Overall {
+                overall.push(Overall {
                     experiment,
                     overheads,
                     policy,
@@ -153,7 +153,7 @@ fn overall(rows: &[Row]) -> Vec<Overall> {
             }
         }
     }
-    found
+    overall
 }
 
 fn print(summary: &Summary) {

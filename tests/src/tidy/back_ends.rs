@@ -117,7 +117,7 @@ fn is_comment(attribute: &proc_macro2::Group) -> bool {
 mod tests {
     use super::*;
 
-    fn found(path: &str, text: &str) -> usize {
+    fn count(path: &str, text: &str) -> usize {
         named_in_rust(path, &syn::parse_file(text).unwrap()).len()
     }
 
@@ -131,13 +131,13 @@ mod tests {
             "const HELP: &str = \"choose ds-freeze\";",
             "#[arg(default_value = \"cfs-quota\")] struct A;",
         ] {
-            assert_eq!(found(outside, text), 1, "{text}");
-            assert_eq!(found("crates/model/src/a.rs", text), 0, "{text}");
-            assert_eq!(found("crates/enforcement/src/a.rs", text), 0, "{text}");
-            assert_eq!(found("crates/cli/tests/a.rs", text), 0, "{text}");
-            assert_eq!(found("crates/cli/src/verbs/tests.rs", text), 0, "{text}");
+            assert_eq!(count(outside, text), 1, "{text}");
+            assert_eq!(count("crates/model/src/a.rs", text), 0, "{text}");
+            assert_eq!(count("crates/enforcement/src/a.rs", text), 0, "{text}");
+            assert_eq!(count("crates/cli/tests/a.rs", text), 0, "{text}");
+            assert_eq!(count("crates/cli/src/verbs/tests.rs", text), 0, "{text}");
             let test = format!("#[cfg(test)] mod tests {{ {text} }}");
-            assert_eq!(found(outside, &test), 0, "{text}");
+            assert_eq!(count(outside, &test), 0, "{text}");
         }
     }
 
@@ -149,7 +149,7 @@ mod tests {
             "struct S { /// For xen-rtds.\n a: u8 }",
             "const WORD: &str = \"dedicated\";",
         ] {
-            assert_eq!(found("crates/cli/src/a.rs", text), 0, "{text}");
+            assert_eq!(count("crates/cli/src/a.rs", text), 0, "{text}");
         }
     }
 

@@ -102,9 +102,9 @@ mod tests {
             file("crates/x/tests/one.rs", ""),
             file("crates/x/tests/two.rs", ""),
         ];
-        let found = undeclared(&sources, &roots(&manifest, &sources));
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].file, "crates/x/tests/two.rs");
+        let findings = undeclared(&sources, &roots(&manifest, &sources));
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].file, "crates/x/tests/two.rs");
     }
 
     #[test]

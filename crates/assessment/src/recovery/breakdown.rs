@@ -28,12 +28,12 @@ pub struct Breakdown {
     /// Known upper bounds; without them half of the recoveries estimate them.
     pub parameters: Option<Parameters>,
     /// The recoveries, in the order in which they were measured.
-    pub recoveries: Vec<Recovery>,
+    pub recoveries: Vec<ServerRecovery>,
 }
 
 /// One recovery as one server saw it, in nanoseconds.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Recovery {
+pub struct ServerRecovery {
     /// Voting servers of the configuration, the failed one included.
     pub servers: u32,
     /// The server's variant.
@@ -56,7 +56,7 @@ pub struct Recovery {
     pub total_ns: u64,
 }
 
-impl Recovery {
+impl ServerRecovery {
     /// Connection, synchronisation and start: the thesis's phase 2.
     pub(super) fn phase_2_ns(&self) -> u64 {
         // Checked when it was read.
@@ -118,7 +118,7 @@ impl Breakdown {
     }
 
     /// The recoveries of a variant from failures of one cause, of all sizes.
-    pub(super) fn of(&self, variant: &str, cause: &str) -> Vec<&Recovery> {
+    pub(super) fn of(&self, variant: &str, cause: &str) -> Vec<&ServerRecovery> {
         self.recoveries
             .iter()
             .filter(|one| one.variant == variant && one.cause == cause)

@@ -7,10 +7,10 @@ use tailbound_distribution::Evidence;
 use tailbound_time::Duration;
 
 use super::{
-    Breakdown, BusyHost, PhaseBound, Recovery, RecoveryAnswer, RecoveryCase, RecoveryError,
+    Breakdown, BusyHost, PhaseBound, RecoveryAnswer, RecoveryCase, RecoveryError, ServerRecovery,
 };
 
-type Measure = fn(&Recovery) -> Option<u64>;
+type Measure = fn(&ServerRecovery) -> Option<u64>;
 type Factor = fn(u32) -> u64;
 
 /// Phases by name, with what is measured and with what the model's cost grows.
@@ -139,11 +139,11 @@ fn phase(
 /// Recoveries from which the bounds are estimated, and those that the bounds have to hold: recoveries of a busy host if
 /// there are any, else those of the breakdown that estimate nothing.
 fn parted<'a>(
-    of_variant: &[&'a Recovery],
+    of_variant: &[&'a ServerRecovery],
     case: &RecoveryCase,
-    known: bool,
+    are_given: bool,
     busy: Option<&'a BusyHost>,
-) -> (Vec<&'a Recovery>, Vec<&'a Recovery>) {
+) -> (Vec<&'a ServerRecovery>, Vec<&'a ServerRecovery>) {
     let (estimating, compared) = match busy {
         Some(busy) => {
             let against = busy.of(case).unwrap_or_else(|| of_variant.to_vec());
@@ -151,15 +151,15 @@ fn parted<'a>(
         }
         None => {
             let (estimating, rest) = halves(of_variant);
-            let compared = if known { of_variant.to_vec() } else { rest };
+            let compared = if are_given { of_variant.to_vec() } else { rest };
             (estimating, compared)
         }
     };
-    let same_size = |one: &&Recovery| one.servers == case.servers;
+    let same_size = |one: &&ServerRecovery| one.servers == case.servers;
     (estimating, compared.into_iter().filter(same_size).collect())
 }
 
-fn halves<'a>(all: &[&'a Recovery]) -> (Vec<&'a Recovery>, Vec<&'a Recovery>) {
+fn halves<'a>(all: &[&'a ServerRecovery]) -> (Vec<&'a ServerRecovery>, Vec<&'a ServerRecovery>) {
     let mut seen = std::collections::BTreeMap::new();
     all.iter().partition(|one| {
         let count = seen.entry(one.servers).or_insert(0_u32);
@@ -169,7 +169,7 @@ fn halves<'a>(all: &[&'a Recovery]) -> (Vec<&'a Recovery>, Vec<&'a Recovery>) {
 }
 
 fn estimate(
-    estimating: &[&Recovery],
+    estimating: &[&ServerRecovery],
     measure: Measure,
     factor: Factor,
     servers: u32,

@@ -12,7 +12,7 @@ use tailbound_analysis::recovery::CpuShare;
 use tailbound_distribution::Evidence;
 use tailbound_time::{Duration, nanoseconds};
 
-pub use breakdown::{Breakdown, Recovery, RecoveryCase};
+pub use breakdown::{Breakdown, RecoveryCase, ServerRecovery};
 pub use error::RecoveryError;
 
 use judgement::judge;
@@ -30,7 +30,7 @@ pub struct BusyHost {
 
 impl BusyHost {
     /// The recoveries of one kind that were measured there, if any were measured.
-    fn of(&self, case: &RecoveryCase) -> Option<Vec<&Recovery>> {
+    fn of(&self, case: &RecoveryCase) -> Option<Vec<&ServerRecovery>> {
         let variant = self.variant.as_ref().unwrap_or(&case.variant);
         let against = self.against.as_ref()?;
         Some(against.of(variant, &case.cause))

@@ -81,7 +81,7 @@ impl JudgedReservation {
 }
 
 /// The reservations of a mode that have a budget or CPUs of their own.
-pub(crate) struct ModeReservations {
+pub(crate) struct JudgedReservations {
     /// By domain.
     reservations: BTreeMap<String, JudgedReservation>,
     /// By host and CPU.
@@ -91,7 +91,7 @@ pub(crate) struct ModeReservations {
     limits: HostLimits,
 }
 
-impl ModeReservations {
+impl JudgedReservations {
     pub(crate) fn of(
         description: &Description,
         mode: &ModeContent<'_>,

@@ -10,7 +10,7 @@ use tailbound_analysis::{AnalysisError, SporadicTask};
 use tailbound_model::ReservationServer;
 use tailbound_time::{Duration, nanoseconds};
 
-use super::{ClientTimes, GuaranteedSupply, ServiceQuestion, TaskJudgement, Verdict};
+use super::{ClientTimes, DeadlineVerdict, GuaranteedSupply, ServiceQuestion, TaskJudgement};
 
 /// The answer for a service under EDF.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -18,7 +18,7 @@ pub struct ServiceVerdict {
     /// The service.
     pub service: String,
     /// Whether all jobs of all its tasks are in time.
-    pub verdict: Verdict,
+    pub verdict: DeadlineVerdict,
     /// Where its CPU time first falls short, if that is what makes jobs late.
     #[serde(rename = "first_shortage")]
     pub shortage: Option<FirstShortage>,
@@ -70,10 +70,10 @@ impl FirstShortage {
                 continue;
             }
             let work = task.execution().checked_mul(jobs).unwrap_or(Duration::MAX);
-            match due.iter_mut().find(|known| known.task == *name) {
-                Some(known) => {
-                    known.jobs += jobs;
-                    known.work = known.work.saturating_add(work);
+            match due.iter_mut().find(|entry| entry.task == *name) {
+                Some(entry) => {
+                    entry.jobs += jobs;
+                    entry.work = entry.work.saturating_add(work);
                 }
                 None => due.push(DueWork {
                     task: (*name).into(),
@@ -117,9 +117,9 @@ struct Clients<'a> {
 }
 
 impl<'a> Clients<'a> {
-    fn of(known: &[ClientTimes<'a>]) -> Result<Self, String> {
+    fn of(client_times: &[ClientTimes<'a>]) -> Result<Self, String> {
         let mut named = Vec::new();
-        for one in known {
+        for one in client_times {
             let task = one.sporadic().map_err(|error| error.to_string())?;
             let task = task.ok_or_else(|| {
                 format!(
@@ -149,37 +149,41 @@ type DeadlineJudgement = (Vec<TaskJudgement>, ServiceVerdict);
 impl ServiceQuestion<'_> {
     pub(super) fn by_deadline(
         &self,
-        known: &[ClientTimes<'_>],
+        client_times: &[ClientTimes<'_>],
         given: Result<GuaranteedSupply, String>,
     ) -> DeadlineJudgement {
         let obstacles: Vec<Option<TaskJudgement>> =
-            known.iter().map(|one| self.obstacle(one)).collect();
-        let blocked = known.iter().zip(&obstacles).find_map(|(one, obstacle)| {
-            let why = obstacle.as_ref()?.why.as_deref()?;
-            Some(format!("task \"{}\": {why}", one.name))
-        });
-        let found = match (blocked, given) {
+            client_times.iter().map(|one| self.obstacle(one)).collect();
+        let blocked = client_times
+            .iter()
+            .zip(&obstacles)
+            .find_map(|(one, obstacle)| {
+                let why = obstacle.as_ref()?.why.as_deref()?;
+                Some(format!("task \"{}\": {why}", one.name))
+            });
+        let judgement = match (blocked, given) {
             (Some(why), _) | (None, Err(why)) => Err(why),
-            (None, Ok(given)) => Clients::of(known).and_then(|clients| {
-                let found = match given.server {
-                    ReservationServer::Dedicated => self.on_own_cpu(known, &clients, &given),
-                    _ => self.on_supply(known, &clients, &given),
+            (None, Ok(given)) => Clients::of(client_times).and_then(|clients| {
+                let judgement = match given.server {
+                    ReservationServer::Dedicated => self.on_own_cpu(client_times, &clients, &given),
+                    _ => self.on_supply(client_times, &clients, &given),
                 };
-                found.map_err(|error| error.to_string())
+                judgement.map_err(|error| error.to_string())
             }),
         };
-        found.unwrap_or_else(|why| {
+        judgement.unwrap_or_else(|why| {
             let judged = |obstacle: Option<TaskJudgement>| {
-                obstacle.unwrap_or_else(|| {
-                    TaskJudgement::without_bound(Verdict::Undecided, why.clone())
-                })
+                obstacle.unwrap_or_else(|| TaskJudgement::undecided(why.clone()))
             };
             let tasks = obstacles.into_iter().map(judged).collect();
-            (tasks, self.verdict(Verdict::Undecided, Some(why.clone())))
+            (
+                tasks,
+                self.verdict(DeadlineVerdict::Undecided, Some(why.clone())),
+            )
         })
     }
 
-    fn verdict(&self, verdict: Verdict, why: Option<String>) -> ServiceVerdict {
+    fn verdict(&self, verdict: DeadlineVerdict, why: Option<String>) -> ServiceVerdict {
         ServiceVerdict {
             service: self.name.into(),
             verdict,
@@ -193,23 +197,23 @@ impl ServiceQuestion<'_> {
         ServiceVerdict {
             why: Some(shortage.in_words()),
             shortage: Some(shortage),
-            ..self.verdict(Verdict::Missed, None)
+            ..self.verdict(DeadlineVerdict::Missed, None)
         }
     }
 
     /// Processor demand for the whole, and exact response times for each.
     fn on_own_cpu(
         &self,
-        known: &[ClientTimes<'_>],
+        client_times: &[ClientTimes<'_>],
         clients: &Clients<'_>,
         given: &GuaranteedSupply,
     ) -> Result<DeadlineJudgement, AnalysisError> {
         let demand = first_overload(&clients.tasks)?;
         let mut of_service = match demand.overload {
-            None => self.verdict(Verdict::Met, None),
+            None => self.verdict(DeadlineVerdict::Met, None),
             Some(Overload::Utilisation) => {
                 let why = "the tasks need more than one CPU in the long run";
-                self.verdict(Verdict::Missed, Some(why.into()))
+                self.verdict(DeadlineVerdict::Missed, Some(why.into()))
             }
             Some(Overload::Window { length, .. }) => self.short(clients.shortage(length, length)),
         };
@@ -219,20 +223,27 @@ impl ServiceQuestion<'_> {
         let judge = |one: &ClientTimes<'_>| {
             let own = clients.position(one.name);
             let own = own.and_then(|at| Some((clients.tasks.get(at)?, responses.tasks.get(at)?)));
-            let response = own.map(|(task, found)| (task.deadline(), found.response_time));
+            let response =
+                own.map(|(task, task_response)| (task.deadline(), task_response.response_time));
             let (verdict, bound, why) = match response {
                 Some((deadline, Ok(response))) if response > deadline => {
                     let late = response.saturating_sub(deadline);
                     let why = format!("misses it by {late}");
-                    (Verdict::Missed, Some(response), Some(why))
+                    (DeadlineVerdict::Missed, Some(response), Some(why))
                 }
-                Some((_, Ok(response))) => (Verdict::Met, Some(response), None),
-                _ if demand.schedulable() => (Verdict::Met, None, None),
+                Some((_, Ok(response))) => (DeadlineVerdict::Met, Some(response), None),
+                _ if demand.schedulable() => (DeadlineVerdict::Met, None, None),
                 Some((_, Err(reason))) if demand.overload == Some(Overload::Utilisation) => {
-                    (Verdict::Missed, None, Some(reason.to_string()))
+                    (DeadlineVerdict::Missed, None, Some(reason.to_string()))
                 }
-                Some((_, Err(reason))) => (Verdict::Undecided, None, Some(reason.to_string())),
-                None => (Verdict::Undecided, None, Some("it has no client".into())),
+                Some((_, Err(reason))) => {
+                    (DeadlineVerdict::Undecided, None, Some(reason.to_string()))
+                }
+                None => (
+                    DeadlineVerdict::Undecided,
+                    None,
+                    Some("it has no client".into()),
+                ),
             };
             TaskJudgement {
                 verdict,
@@ -241,14 +252,14 @@ impl ServiceQuestion<'_> {
                 method: Some(method.clone()),
             }
         };
-        Ok((known.iter().map(judge).collect(), of_service))
+        Ok((client_times.iter().map(judge).collect(), of_service))
     }
 
     /// Processor demand against supply. Response times under EDF are not analysed on a supply: of a
     /// set that is not schedulable, only who is late at the first shortage is known.
     fn on_supply(
         &self,
-        known: &[ClientTimes<'_>],
+        client_times: &[ClientTimes<'_>],
         clients: &Clients<'_>,
         given: &GuaranteedSupply,
     ) -> Result<DeadlineJudgement, AnalysisError> {
@@ -261,32 +272,33 @@ impl ServiceQuestion<'_> {
             false => first_shortage(&workload, supply.as_ref())?,
         };
         let of_service = match &short {
-            None => self.verdict(Verdict::Met, None),
+            None => self.verdict(DeadlineVerdict::Met, None),
             Some(Shortage::Window { window, supply, .. }) => {
                 self.short(clients.shortage(*window, *supply))
             }
-            Some(Shortage::LongRun { .. }) => {
-                self.verdict(Verdict::Missed, Some(long_run(&workload, supply.as_ref())))
-            }
+            Some(Shortage::LongRun { .. }) => self.verdict(
+                DeadlineVerdict::Missed,
+                Some(long_run(&workload, supply.as_ref())),
+            ),
         };
         let judge = |one: &ClientTimes<'_>| {
             let own = clients.position(one.name);
             let own = own.and_then(|at| clients.tasks.get(at));
             let (verdict, why) = match (&short, own) {
-                (None, _) => (Verdict::Met, None),
+                (None, _) => (DeadlineVerdict::Met, None),
                 (Some(Shortage::LongRun { .. }), _) => {
                     let why = "the service needs more than it is given in the long run";
-                    (Verdict::Missed, Some(why.to_owned()))
+                    (DeadlineVerdict::Missed, Some(why.to_owned()))
                 }
                 (Some(Shortage::Window { window, .. }), Some(own)) if due_at(own, *window) => {
                     let why = format!("its job that is due at {window} can be late");
-                    (Verdict::Missed, Some(why))
+                    (DeadlineVerdict::Missed, Some(why))
                 }
                 _ => {
                     let why = "the service as a whole is short of CPU time; which jobs are late after \
                                the first is not analysed on a reservation, `tailbound simulate` \
                                shows cases";
-                    (Verdict::Undecided, Some(why.to_owned()))
+                    (DeadlineVerdict::Undecided, Some(why.to_owned()))
                 }
             };
             TaskJudgement {
@@ -300,7 +312,7 @@ impl ServiceQuestion<'_> {
             method: Some(given.complete(test.method.clone())),
             ..of_service
         };
-        Ok((known.iter().map(judge).collect(), of_service))
+        Ok((client_times.iter().map(judge).collect(), of_service))
     }
 }
 

@@ -4,7 +4,7 @@
 use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
 
-use super::{ClientTimes, GuaranteedSupply, ServiceQuestion, Verdict};
+use super::{ClientTimes, DeadlineVerdict, GuaranteedSupply, ServiceQuestion};
 use crate::AssessmentError;
 use crate::interface::{InterfaceChoice, InterfaceQuery, SupplyKind};
 
@@ -35,7 +35,7 @@ impl<'a> ServiceBudget<'a> {
         question: &'a ServiceQuestion<'a>,
         query: &'a InterfaceQuery,
     ) -> Result<Self, AssessmentError> {
-        let tasks = question.known()?;
+        let tasks = question.client_times()?;
         let share = |task: &ClientTimes<'_>| {
             let period = task.period?.as_secs_f64();
             Some(f64::from(task.task.clients) * task.execution?.as_secs_f64() / period)
@@ -191,18 +191,21 @@ impl<'a> ServiceBudget<'a> {
             budget_deadline,
         };
         let (tasks, service) = self.question.judgements(&self.tasks, Ok(given))?;
-        let has_deadline = |verdict: Verdict| verdict != Verdict::NoDeadline;
+        let has_deadline = |verdict: DeadlineVerdict| verdict != DeadlineVerdict::NoDeadline;
         if !tasks.iter().any(|task| has_deadline(task.verdict)) {
             return Ok(Sufficiency::Short("no task of it has a deadline".into()));
         }
         let names = self.tasks.iter().map(|task| task.name);
         let short = tasks.iter().zip(names).find_map(|(task, name)| {
-            let is_met = matches!(task.verdict, Verdict::Met | Verdict::NoDeadline);
+            let is_met = matches!(
+                task.verdict,
+                DeadlineVerdict::Met | DeadlineVerdict::NoDeadline
+            );
             let why = task.why.as_deref().unwrap_or("it can be late");
             (!is_met).then(|| format!("task \"{name}\": {why}"))
         });
         let whole = service.and_then(|one| match one.verdict {
-            Verdict::Met | Verdict::NoDeadline => None,
+            DeadlineVerdict::Met | DeadlineVerdict::NoDeadline => None,
             _ => Some(one.why.unwrap_or_default()),
         });
         Ok(match whole.or(short) {

@@ -48,24 +48,24 @@ fn span() -> SimulatedSpan {
     }
 }
 
-fn known(description: &Description) -> BTreeMap<String, Known> {
+fn service_times(description: &Description) -> BTreeMap<String, ServiceTimes> {
     let services = description.services.iter();
-    let known = services.map(|(name, service)| {
-        let known = execution_times(name, service, &InputFiles::default(), None).unwrap();
-        (name.clone(), known)
+    let times = services.map(|(name, service)| {
+        let times = execution_times(name, service, &InputFiles::default(), None).unwrap();
+        (name.clone(), times)
     });
-    known.collect()
+    times.collect()
 }
 
 /// In the variant with these reservations, or in one without.
-fn found(
+fn responses(
     text: &str,
-    change: impl Fn(&mut BTreeMap<String, Known>),
+    change: impl Fn(&mut BTreeMap<String, ServiceTimes>),
     backend: Option<BackendKind>,
 ) -> BTreeMap<String, Distribution> {
     let description = tailbound_model::parse(text, "two.toml").unwrap();
-    let mut known = known(&description);
-    change(&mut known);
+    let mut times = service_times(&description);
+    change(&mut times);
     let variant = Variant {
         backend,
         ..Variant::as_described()
@@ -74,7 +74,7 @@ fn found(
     simulated(
         &deployment,
         "as described",
-        &known,
+        &times,
         &InputFiles::default(),
         span(),
     )
@@ -85,7 +85,7 @@ fn found(
 /// The simulator of one service on one reservation knows the first of two, and not the second.
 #[test]
 fn the_first_reservation_is_as_if_alone_and_the_second_waits_for_it() {
-    let found = found(TEXT, |_| {}, None);
+    let together = responses(TEXT, |_| {}, None);
     let alone = |name: &str| {
         let description = tailbound_model::parse(TEXT, "two.toml").unwrap();
         let service = &description.services[name];
@@ -109,8 +109,8 @@ fn the_first_reservation_is_as_if_alone_and_the_second_waits_for_it() {
         };
         simulate(&query, &jobs).unwrap().overall
     };
-    assert_eq!(found["one"].samples(), alone("one").samples());
-    let (beside, alone) = (&found["two"], alone("two"));
+    assert_eq!(together["one"].samples(), alone("one").samples());
+    let (beside, alone) = (&together["two"], alone("two"));
     assert_eq!(beside.count(), alone.count());
     let mean = |times: &Distribution| times.mean().unwrap().low;
     assert!(mean(beside) > mean(&alone));
@@ -118,21 +118,21 @@ fn the_first_reservation_is_as_if_alone_and_the_second_waits_for_it() {
 
 #[test]
 fn calibrated_execution_times_and_the_way_there_and_back_count() {
-    let plain = found(TEXT, |_| {}, None);
+    let plain = responses(TEXT, |_| {}, None);
     let samples = vec![Duration::from_millis(3); 5];
     let provenance = Provenance::new(Evidence::Sample, "calibration", "by hand");
     let measured = Distribution::from_samples(provenance, samples);
-    let longer = found(
+    let longer = responses(
         TEXT,
-        |known| {
-            let two = known.get_mut("two").unwrap();
+        |times| {
+            let two = times.get_mut("two").unwrap();
             two.measured.insert("other".into(), measured.clone());
             two.dispatch_overhead = Duration::from_micros(100);
         },
         None,
     );
     assert_eq!(longer["one"], plain["one"]);
-    let shortest = |found: &BTreeMap<String, Distribution>| found["two"].min().unwrap().low;
+    let shortest = |services: &BTreeMap<String, Distribution>| services["two"].min().unwrap().low;
     assert_eq!(shortest(&plain), Duration::from_millis(2));
     assert_eq!(shortest(&longer), Duration::from_micros(3_100));
     let assumptions = &longer["two"].provenance.assumptions;
@@ -146,10 +146,10 @@ fn calibrated_execution_times_and_the_way_there_and_back_count() {
 #[test]
 fn round_trips_take_the_place_of_execution_times_and_stretch_the_budget() {
     let with = |trip_us, execution_us| {
-        found(
+        responses(
             TEXT,
-            |known| {
-                let one = known.get_mut("one").unwrap();
+            |times| {
+                let one = times.get_mut("one").unwrap();
                 let trip = Duration::from_micros(trip_us);
                 let provenance = Provenance::new(Evidence::Sample, "trips", "by hand");
                 let trips = Distribution::from_samples(provenance, vec![trip]);
@@ -161,13 +161,13 @@ fn round_trips_take_the_place_of_execution_times_and_stretch_the_budget() {
     };
     // 4 ms hold two trips of 2 ms, or four of which half is execution.
     let (all, half) = (with(2_000, 2_000), with(2_000, 1_000));
-    let mean = |found: &BTreeMap<String, Distribution>| found["one"].mean().unwrap().low;
+    let mean = |services: &BTreeMap<String, Distribution>| services["one"].mean().unwrap().low;
     assert!(mean(&half) < mean(&all));
     assert!(all["one"].min().unwrap().low == Duration::from_millis(2));
 }
 
 #[test]
 fn what_the_kernel_promises_nothing_is_left_out() {
-    let found = found(TEXT, |_| {}, Some(BackendKind::None));
-    assert!(found.is_empty());
+    let services = responses(TEXT, |_| {}, Some(BackendKind::None));
+    assert!(services.is_empty());
 }

@@ -7,7 +7,7 @@ use tailbound_analysis::transitions::METHOD;
 use tailbound_assessment::AssessmentError;
 use tailbound_assessment::analysis::{Analysis, analyze, refuse_what_is_only_simulated};
 use tailbound_assessment::schedulability::{
-    CpuVerdict, ModeVerdict, ServiceVerdict, TaskVerdict, Verdict,
+    CpuVerdict, DeadlineVerdict, ModeVerdict, ServiceVerdict, TaskVerdict,
 };
 use tailbound_time::Duration;
 
@@ -133,13 +133,13 @@ fn task_cells(mode: &str, task: &TaskVerdict) -> Vec<String> {
     ]
 }
 
-fn verdict_cell(verdict: Verdict, why: Option<&str>) -> String {
+fn verdict_cell(verdict: DeadlineVerdict, why: Option<&str>) -> String {
     let why = why.unwrap_or_default();
     match verdict {
-        Verdict::Met => "yes".to_owned(),
-        Verdict::Missed => format!("no: {why}"),
-        Verdict::Undecided => format!("unknown: {why}"),
-        Verdict::NoDeadline => format!("none: {why}"),
+        DeadlineVerdict::Met => "yes".to_owned(),
+        DeadlineVerdict::Missed => format!("no: {why}"),
+        DeadlineVerdict::Undecided => format!("unknown: {why}"),
+        DeadlineVerdict::NoDeadline => format!("none: {why}"),
     }
 }
 
@@ -263,11 +263,11 @@ fn cpu_row(cpu: &CpuVerdict) -> CsvRow {
     }
 }
 
-fn verdict_word(verdict: Verdict) -> &'static str {
+fn verdict_word(verdict: DeadlineVerdict) -> &'static str {
     match verdict {
-        Verdict::Met => "met",
-        Verdict::Missed => "missed",
-        Verdict::Undecided => "undecided",
-        Verdict::NoDeadline => "no-deadline",
+        DeadlineVerdict::Met => "met",
+        DeadlineVerdict::Missed => "missed",
+        DeadlineVerdict::Undecided => "undecided",
+        DeadlineVerdict::NoDeadline => "no-deadline",
     }
 }

@@ -152,8 +152,8 @@ pub(super) fn requests(
     deployment: &Deployment,
     loaded: &LoadedDescription,
 ) -> Result<Vec<ReservationRequest>, Failure> {
-    let found = binding::requests(deployment, &StartedProcesses::new());
-    let requests = found.map_err(|error| match error {
+    let requests = binding::requests(deployment, &StartedProcesses::new());
+    let requests = requests.map_err(|error| match error {
         BindingError::NotStarted { .. } => Failure::with_help(
             error.to_string(),
             format!(

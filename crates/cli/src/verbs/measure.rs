@@ -6,7 +6,7 @@ use serde::Serialize;
 use tailbound_assessment::band::MeasuredInterval;
 use tailbound_distribution::{Distribution, read_hdr_log, write_hdr_log};
 use tailbound_experiment::load_run::{LoadRun, generator_cpu};
-use tailbound_experiment::{Observer, Step};
+use tailbound_experiment::{ExperimentStep, Observer};
 use tailbound_measurement::Measurement;
 use tailbound_model::{Arrivals, Cpu, Description, LoadedDescription};
 use tailbound_report::{CONFIDENCE, PERCENTILES, readable};
@@ -16,7 +16,7 @@ use crate::arguments::MeasureArguments;
 use crate::failure::Failure;
 use crate::interrupts;
 use crate::output::{Output, write_file};
-use crate::progress::Progress;
+use crate::progress::ProgressDisplay;
 
 /// Significant decimal digits kept in HdrHistogram logs.
 const HDR_DIGITS: u8 = 3;
@@ -93,7 +93,7 @@ fn drive(
         busy: None,
     };
     let stop = interrupts::watch()?;
-    let mut progress = Progress::new(output);
+    let mut progress = ProgressDisplay::new(output);
     let mut begins = true;
     let what = format!(
         "driving {name} for {} after {}",
@@ -101,7 +101,7 @@ fn drive(
     );
     let measured = drive.carry_out(&stop, &mut |now| {
         let done = now.elapsed.as_secs_f64() / now.total.as_secs_f64().max(1e-9);
-        progress.step(&Step {
+        progress.step(&ExperimentStep {
             what: what.clone(),
             done: done.min(1.0),
             begins,
@@ -113,14 +113,14 @@ fn drive(
 
 /// The service to drive: the named one, or the only one.
 pub fn chosen_service(description: &Description, name: Option<&str>) -> Result<String, Failure> {
-    let known: Vec<&str> = description.services.keys().map(String::as_str).collect();
+    let services: Vec<&str> = description.services.keys().map(String::as_str).collect();
     match name {
         Some(name) if description.services.contains_key(name) => Ok(name.to_owned()),
         Some(name) => Err(Failure::with_help(
             format!("there is no service \"{name}\""),
-            format!("the description has: {}", known.join(", ")),
+            format!("the description has: {}", services.join(", ")),
         )),
-        None => match known.as_slice() {
+        None => match services.as_slice() {
             [only] => Ok((*only).to_owned()),
             [] => Err(Failure::with_help(
                 "the description has no service",
@@ -128,7 +128,7 @@ pub fn chosen_service(description: &Description, name: Option<&str>) -> Result<S
             )),
             _ => Err(Failure::with_help(
                 "the description has several services",
-                format!("choose one with --service: {}", known.join(", ")),
+                format!("choose one with --service: {}", services.join(", ")),
             )),
         },
     }
@@ -226,23 +226,25 @@ fn export(arguments: &MeasureArguments, measurement: &Measurement) -> Result<(),
 
 /// Reads a distribution from a CSV, JSON or HdrHistogram file, by its extension.
 pub fn read_distribution(path: &Path) -> Result<Distribution, Failure> {
-    let told = |what: String| Failure::error(format!("{}: {what}", path.display()));
-    let bytes = std::fs::read(path).map_err(|error| told(error.to_string()))?;
+    let failure = |what: String| Failure::error(format!("{}: {what}", path.display()));
+    let bytes = std::fs::read(path).map_err(|error| failure(error.to_string()))?;
     let extension = path
         .extension()
         .and_then(|extension| extension.to_str())
         .unwrap_or("");
     match extension {
         "csv" => {
-            let text = String::from_utf8(bytes).map_err(|_| told("it is not UTF-8".into()))?;
-            Distribution::from_csv(&text).map_err(|error| told(error.to_string()))
+            let text = String::from_utf8(bytes).map_err(|_| failure("it is not UTF-8".into()))?;
+            Distribution::from_csv(&text).map_err(|error| failure(error.to_string()))
         }
-        "json" => serde_json::from_slice(&bytes).map_err(|error| told(error.to_string())),
+        "json" => serde_json::from_slice(&bytes).map_err(|error| failure(error.to_string())),
         "hdr" | "hlog" | "hgrm" => {
-            let mut series = read_hdr_log(&bytes).map_err(|error| told(error.to_string()))?;
+            let mut series = read_hdr_log(&bytes).map_err(|error| failure(error.to_string()))?;
             match series.len() {
                 1 => Ok(series.remove(0).distribution),
-                several => Err(told(format!("it holds {several} series; one is expected"))),
+                several => Err(failure(format!(
+                    "it holds {several} series; one is expected"
+                ))),
             }
         }
         other => Err(Failure::with_help(

@@ -276,12 +276,12 @@ fn as_sharp_as_known(bounds: &TimeBounds) -> String {
     let ns = |time: Option<Duration>| time.map(Duration::as_nanos);
     match (ns(bounds.low), ns(bounds.high)) {
         (Some(low), Some(high)) if agree(low, high) => sharply(low, high),
-        (low, high) => told(low, high),
+        (low, high) => millisecond_range(low, high),
     }
 }
 
 /// A time as people read it: to a microsecond, and a range only where that shows.
-pub fn told(low_ns: Option<u64>, high_ns: Option<u64>) -> String {
+pub fn millisecond_range(low_ns: Option<u64>, high_ns: Option<u64>) -> String {
     let milliseconds = |ns: u64| format!("{:.3} ms", ns as f64 / 1e6);
     match (low_ns, high_ns) {
         (Some(low), Some(high)) if milliseconds(low) == milliseconds(high) => milliseconds(low),
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(of(7_963_517, 7_963_518), "7.963518 ms");
         assert_eq!(of(7_000_000, 7_000_000), "7.000 ms");
         assert_eq!(of(7_938_000, 7_984_000), "7.938 .. 7.984 ms");
-        assert_eq!(told(Some(1_500_000), None), "over 1.500 ms");
-        assert_eq!(told(None, None), "unknown");
+        assert_eq!(millisecond_range(Some(1_500_000), None), "over 1.500 ms");
+        assert_eq!(millisecond_range(None, None), "unknown");
     }
 }

@@ -142,7 +142,7 @@ fn row(point: &SetPointPrediction, percentiles: usize, least: Option<&SetPoint>)
     let time = |bounds: &tailbound_assessment::prediction::TimeBounds| {
         let ns =
             |time: Option<tailbound_time::Duration>| time.map(tailbound_time::Duration::as_nanos);
-        predict_answer::told(ns(bounds.low), ns(bounds.high))
+        predict_answer::millisecond_range(ns(bounds.low), ns(bounds.high))
     };
     let mut row = vec![
         point.set_point.to_string(),

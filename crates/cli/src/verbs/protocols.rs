@@ -33,7 +33,7 @@ pub fn table_of(all: &[ProtocolVerdict]) -> String {
 
 /// A row of the table for people.
 fn cells(one: &ProtocolVerdict) -> Vec<String> {
-    let (in_time, starts, at_most) = match &one.found {
+    let (in_time, starts, at_most) = match &one.transit {
         Err(why) => (format!("no: {why}"), "-".into(), "-".into()),
         Ok(kept) => {
             let offset = kept.offset.map(|offset| offset.to_string());
@@ -60,7 +60,7 @@ pub fn csv_row(one: &ProtocolVerdict) -> CsvRow {
         name: format!("{} in {} to {}", one.domain, one.from, one.to),
         ..CsvRow::default()
     };
-    match &one.found {
+    match &one.transit {
         Err(why) => CsvRow {
             verdict: "undecided",
             why: why.clone(),
@@ -98,7 +98,7 @@ pub fn offsets(description: &Description) -> Result<Vec<StartOffset>, Failure> {
     let mut offsets = Vec::new();
     let mut against = Vec::new();
     for one in protocols(description).map_err(Failure::from_error)? {
-        match (&one.found, one.objection()) {
+        match (&one.transit, one.objection()) {
             (Ok(kept), _) => offsets.push(StartOffset {
                 offset: kept.offset.unwrap_or(Duration::ZERO),
                 from: one.from,

@@ -11,11 +11,12 @@ use crate::output::{Output, table, write_file};
 
 /// Renders what is asked for; tables on standard output if nothing is.
 pub fn carry_out(arguments: &ReportArguments, output: &Output) -> Result<(), Failure> {
-    let told = |what: String| Failure::error(format!("{}: {what}", arguments.file.display()));
-    let text = std::fs::read_to_string(&arguments.file).map_err(|error| told(error.to_string()))?;
+    let failure = |what: String| Failure::error(format!("{}: {what}", arguments.file.display()));
+    let text =
+        std::fs::read_to_string(&arguments.file).map_err(|error| failure(error.to_string()))?;
     let report = RunReport::from_json(&text)
         .and_then(|report| check_sections(&report, &SECTIONS).map(|()| report))
-        .map_err(|error| told(error.to_string()))?;
+        .map_err(|error| failure(error.to_string()))?;
     let written = |path: &Path| output.note(format!("wrote {}", path.display()));
     if let Some(path) = &arguments.html {
         let page = render_html(&report, &SECTIONS, &[]);
@@ -26,7 +27,7 @@ pub fn carry_out(arguments: &ReportArguments, output: &Output) -> Result<(), Fai
         let metrics = report.to_otlp_metrics();
         write_file(
             path,
-            &(metrics.map_err(|error| told(error.to_string()))? + "\n"),
+            &(metrics.map_err(|error| failure(error.to_string()))? + "\n"),
         )?;
         written(path);
     }

@@ -91,7 +91,7 @@ fn run(
     }
     let status = ended?;
     if let Some(ledger) = seen.get(&name) {
-        output.note(told(ledger));
+        output.note(ledger_in_words(ledger));
     }
     pass_on(status)
 }
@@ -138,15 +138,15 @@ fn wait(held: &mut HeldCommand, stop: &AtomicBool) -> Result<ExitStatus, Failure
         held.release()?;
     }
     let mut stopped_at = None;
-    let mut told = false;
+    let mut is_terminated = false;
     loop {
         if let Some(status) = held.ended()? {
             return Ok(status);
         }
-        if stop.load(Ordering::SeqCst) && !told {
+        if stop.load(Ordering::SeqCst) && !is_terminated {
             let since = stopped_at.get_or_insert_with(Instant::now).elapsed();
             if !held.hears_terminal() || since >= GRACE {
-                told = true;
+                is_terminated = true;
                 held.ender().terminate();
             }
         }
@@ -155,7 +155,7 @@ fn wait(held: &mut HeldCommand, stop: &AtomicBool) -> Result<ExitStatus, Failure
 }
 
 /// What the manager has seen, as people read it.
-fn told(ledger: &LedgerSummary) -> String {
+fn ledger_in_words(ledger: &LedgerSummary) -> String {
     if ledger.periods == 0 {
         return "it ended within its first period".into();
     }
@@ -164,7 +164,7 @@ fn told(ledger: &LedgerSummary) -> String {
         ledger.periods,
         ledger.depletions,
         ledger.consumed,
-        super::status::told(ledger.overrun_p99)
+        super::status::length_in_words(ledger.overrun_p99)
     )
 }
 

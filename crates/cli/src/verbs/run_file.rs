@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::held_command::HeldCommand;
 use crate::interrupts;
 use crate::output::Output;
-use crate::progress::Progress;
+use crate::progress::ProgressDisplay;
 
 /// Runs, writes the report, prints the tables; status 2 if the described variant missed a promise.
 pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failure> {
@@ -40,7 +40,7 @@ pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failur
     };
     let options = options(arguments, file, &loaded, modes)?;
     let stop = interrupts::watch()?;
-    let mut progress = Progress::new(output);
+    let mut progress = ProgressDisplay::new(output);
     let results = run(&loaded, &inputs, &options, &stop, &mut progress);
     drop(progress);
     let mut results = results.map_err(|error| match error {

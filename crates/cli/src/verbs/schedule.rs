@@ -49,10 +49,11 @@ pub fn simulate_recorded(
         let trace = ScheduleTrace::new(setting, trace);
         recordings.push(Tee(jobs, Tee(trace, window)));
     }
-    let found = simulate_layout(query, &layout, &mut recordings).map_err(Failure::from_error)?;
+    let simulation =
+        simulate_layout(query, &layout, &mut recordings).map_err(Failure::from_error)?;
     let mut pictures = Vec::new();
     for (recording, title) in recordings.into_iter().zip(names) {
-        pictures.push(finish(recording, title, found.ended_ns).map_err(failed)?);
+        pictures.push(finish(recording, title, simulation.ended_ns).map_err(failed)?);
     }
     let page = SchedulePage {
         title: format!("{}: {}", query.description.name, query.host),
@@ -61,7 +62,7 @@ pub fn simulate_recorded(
     };
     let file = folder.join(format!("{}.schedule.html", query.host));
     fs::write(file, render_schedule_html(&page)).map_err(failed)?;
-    Ok(found)
+    Ok(simulation)
 }
 
 fn finish(recording: Recording, title: String, end_ns: u64) -> io::Result<SchedulePicture> {

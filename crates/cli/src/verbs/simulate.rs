@@ -14,7 +14,7 @@ use crate::arguments::SimulateArguments;
 use crate::failure::Failure;
 use crate::output::{Output, table};
 
-use super::predict_answer::told;
+use super::predict_answer::millisecond_range;
 use super::schedule::{SHOWN, simulate_recorded};
 
 /// Simulates every host of a description. Status 2 if a deadline or promise is missed, or work piles
@@ -89,11 +89,11 @@ fn print(
                 rows.push(task_row(&host.host, name, task, percentiles));
             }
         }
-        for (name, found) in &host.services {
+        for (name, responses) in &host.services {
             rows.extend(service_row(
                 host,
                 name,
-                found.as_ref(),
+                responses.as_ref(),
                 percentiles,
                 &answer.promises,
             ));
@@ -126,7 +126,7 @@ fn task_row(
     });
     row.push("-".into());
     row.extend(quantiles(task.response_times.as_ref(), percentiles));
-    row.push(told(task.longest_ns, task.longest_ns));
+    row.push(millisecond_range(task.longest_ns, task.longest_ns));
     row.push(match (task.missed, task.unfinished) {
         (0, 0) => String::new(),
         (0, unfinished) => format!("{unfinished} not done"),
@@ -140,7 +140,7 @@ fn task_row(
 fn service_row(
     host: &HostSimulation,
     name: &str,
-    found: Option<&Distribution>,
+    responses: Option<&Distribution>,
     percentiles: &[Percentile],
     promises: &[Promise],
 ) -> Option<Vec<String>> {
@@ -152,10 +152,12 @@ fn service_row(
     })?;
     let mut row = vec![host.host.clone(), domain.clone(), format!("{name} (all)")];
     row.extend(vec!["-".to_owned(); 4]);
-    row.extend(quantiles(found, percentiles));
-    let longest = found.and_then(Distribution::max).and_then(|max| max.high);
+    row.extend(quantiles(responses, percentiles));
+    let longest = responses
+        .and_then(Distribution::max)
+        .and_then(|max| max.high);
     let longest = longest.map(Duration::as_nanos);
-    row.push(told(longest, longest));
+    row.push(millisecond_range(longest, longest));
     let said: Vec<String> = own.into_iter().map(said).collect();
     row.push(said.join(", "));
     Some(row)
@@ -176,13 +178,13 @@ fn said(promise: &Promise) -> String {
     format!("p{}{of} within {latency}: {outcome}", promise.percentile)
 }
 
-fn quantiles(found: Option<&Distribution>, percentiles: &[Percentile]) -> Vec<String> {
+fn quantiles(responses: Option<&Distribution>, percentiles: &[Percentile]) -> Vec<String> {
     let each = percentiles.iter().map(|percentile| {
-        match found.and_then(|found| found.quantile(percentile.probability())) {
+        match responses.and_then(|responses| responses.quantile(percentile.probability())) {
             None => "-".into(),
-            Some(found) => told(
-                Some(found.low.as_nanos()),
-                found.high.map(Duration::as_nanos),
+            Some(quantile) => millisecond_range(
+                Some(quantile.low.as_nanos()),
+                quantile.high.map(Duration::as_nanos),
             ),
         }
     });
@@ -238,13 +240,13 @@ fn export(hosts: &[HostSimulation], folder: &Path) -> Result<(), Failure> {
         Failure::error(format!("cannot write to {}: {error}", folder.display()))
     };
     std::fs::create_dir_all(folder).map_err(failed)?;
-    let write = |name: String, found: &Option<Distribution>| match found {
-        Some(found) => std::fs::write(folder.join(name), found.to_csv()).map_err(failed),
+    let write = |name: String, responses: &Option<Distribution>| match responses {
+        Some(responses) => std::fs::write(folder.join(name), responses.to_csv()).map_err(failed),
         None => Ok(()),
     };
     for host in hosts {
-        for (service, found) in &host.services {
-            write(format!("{service}.csv"), found)?;
+        for (service, responses) in &host.services {
+            write(format!("{service}.csv"), responses)?;
         }
         for (domain, content) in &host.domains {
             for task in &content.tasks {

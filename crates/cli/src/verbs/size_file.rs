@@ -172,7 +172,11 @@ fn render(
         return limits(sizings, arguments, (&columns, &rows), output);
     }
     for one in sizings {
-        if let Some(stanza) = one.budgets.as_ref().and_then(|found| found.stanza.as_ref()) {
+        if let Some(stanza) = one
+            .budgets
+            .as_ref()
+            .and_then(|budgets| budgets.stanza.as_ref())
+        {
             let indented = stanza.trim_end().replace('\n', "\n    ");
             output.note(format!(
                 "in place of the reservation of domain {}:\n\n    {indented}\n",

@@ -91,12 +91,12 @@ fn ledger(ledger: Option<&LedgerSummary>) -> [String; 4] {
             ledger.periods.to_string(),
             ledger.depletions.to_string(),
             ledger.consumed.to_string(),
-            told(ledger.overrun_p99),
+            length_in_words(ledger.overrun_p99),
         ],
     }
 }
 
 /// A length that may not be known yet.
-pub fn told(length: Option<Duration>) -> String {
+pub fn length_in_words(length: Option<Duration>) -> String {
     length.map_or_else(|| "-".into(), |length| length.to_string())
 }

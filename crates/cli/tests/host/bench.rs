@@ -153,16 +153,16 @@ impl Bench {
     /// real-time threads are in them.
     pub fn processes(&self) -> Vec<String> {
         let folder = self.path().to_str().unwrap();
-        let mut found = Vec::new();
+        let mut processes = Vec::new();
         for entry in fs::read_dir("/proc").unwrap().flatten() {
             let process = entry.path();
             let words = fs::read_to_string(process.join("cmdline")).unwrap_or_default();
             let here = fs::read_link(process.join("cwd"));
             if words.contains(folder) || here.is_ok_and(|here| here.starts_with(folder)) {
-                found.push(format!("{} {words:?}", process.display()));
+                processes.push(format!("{} {words:?}", process.display()));
             }
         }
-        found
+        processes
     }
 }
 
@@ -206,12 +206,12 @@ pub fn signal(child: &Child, name: &str) {
 
 /// Whether there is a `redis-server`; if not, that is said loudly.
 pub fn redis_is_here(test: &str) -> bool {
-    let found = Command::new("redis-server").arg("--version").output();
-    let found = found.is_ok_and(|output| output.status.success());
-    if !found {
+    let version = Command::new("redis-server").arg("--version").output();
+    let is_here = version.is_ok_and(|output| output.status.success());
+    if !is_here {
         eprintln!("SKIP {test}: needs redis-server");
     }
-    found
+    is_here
 }
 
 /// The program of the daemon: built here unless `TAILBOUND_BIN_DIR` says where it is.
@@ -241,7 +241,7 @@ pub fn daemon() -> &'static PathBuf {
 
 /// Every cgroup of that name, in any hierarchy.
 fn cgroups_named(name: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
+    let mut cgroups = Vec::new();
     let mut open = vec![(PathBuf::from("/sys/fs/cgroup"), 0)];
     while let Some((folder, depth)) = open.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -249,11 +249,11 @@ fn cgroups_named(name: &str) -> Vec<PathBuf> {
                 continue;
             }
             if entry.file_name().to_str() == Some(name) {
-                found.push(entry.path());
+                cgroups.push(entry.path());
             } else if depth < 4 {
                 open.push((entry.path(), depth + 1));
             }
         }
     }
-    found
+    cgroups
 }

@@ -126,18 +126,18 @@ fn rows(path: &Path) -> BTreeMap<String, Vec<Row>> {
     let mut lines = text.lines();
     let header: Vec<&str> = lines.next().unwrap().split(',').collect();
     let place = |name: &str| header.iter().position(|column| *column == name);
-    let mut found: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+    let mut rows: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     for line in lines {
         let cells: Vec<&str> = line.split(',').collect();
         let number = |name: &str| place(name).map_or(0, |at| cells[at].parse().unwrap());
         let task = place("task").map_or("", |at| cells[at]);
-        found.entry(task.into()).or_default().push(Row {
+        rows.entry(task.into()).or_default().push(Row {
             release_ns: number("release_ns"),
             execution_ns: number("execution_ns"),
             response_ns: number("response_ns"),
         });
     }
-    found
+    rows
 }
 
 /// Imports the jobs of each thread, and writes `recorded.toml` in which they run together; what was
@@ -279,12 +279,12 @@ fn compare_with_log(name: &str, first_ns: u64, imported: &[Row], logged: &[Logge
         }
         whole += 1;
         let planned_ns = job.planned.as_nanos();
-        let found = imported.iter().find(|row| {
+        let row = imported.iter().find(|row| {
             // The text cuts what is below a microsecond, once here and once at the first event.
             let release_ns = first_ns + row.release_ns;
             release_ns + 2_000 >= planned_ns && release_ns <= job.woken.as_nanos()
         });
-        let Some(row) = found else {
+        let Some(row) = row else {
             continue;
         };
         late_ns.push((first_ns + row.release_ns).saturating_sub(planned_ns));

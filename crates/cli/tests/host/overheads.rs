@@ -54,8 +54,8 @@ fn measured_overheads_are_a_table_that_simulation_takes() {
             "overheads.toml",
         ])
         .expect(0, &[]);
-    let found: serde_json::Value = serde_json::from_str(&measured.out).unwrap();
-    let overheads = &found["overheads"];
+    let document: serde_json::Value = serde_json::from_str(&measured.out).unwrap();
+    let overheads = &document["overheads"];
     let table = std::fs::read_to_string(bench.path().join("overheads.toml")).unwrap();
     assert_eq!(overheads["toml"].as_str(), Some(table.as_str()));
     if overheads["fifo"] == false {
@@ -116,9 +116,9 @@ fn overheads_are_not_measured_where_a_reservation_is_in_force() {
     let format = ["--format", "json"];
     let measure = ["doctor", "--measure-overheads", "-d", "20ms", "--cpus", "1"];
     let measured = bench.run(&[measure.as_slice(), &format].concat());
-    let found: serde_json::Value = serde_json::from_str(&measured.expect(0, &[]).out).unwrap();
-    assert_eq!(found["overheads"]["cpu"], 1);
-    assert_ne!(found["overheads"]["other_cpu"], 0);
+    let document: serde_json::Value = serde_json::from_str(&measured.expect(0, &[]).out).unwrap();
+    assert_eq!(document["overheads"]["cpu"], 1);
+    assert_ne!(document["overheads"]["other_cpu"], 0);
     signal(&child, "INT");
     child.wait().unwrap();
     bench.assert_clean("none");
@@ -145,8 +145,9 @@ fn the_parts_of_a_preemption_are_about_the_whole() {
     for _ in 0..MOST_ATTEMPTS {
         let measure = ["doctor", "--measure-overheads", "-d", "100ms"];
         let measured = bench.run(&[measure.as_slice(), &["--format", "json"]].concat());
-        let found: serde_json::Value = serde_json::from_str(&measured.expect(0, &[]).out).unwrap();
-        let overheads = &found["overheads"];
+        let document: serde_json::Value =
+            serde_json::from_str(&measured.expect(0, &[]).out).unwrap();
+        let overheads = &document["overheads"];
         if overheads["fifo"] == false {
             eprintln!("SKIP {test}: needs CAP_SYS_NICE");
             return;

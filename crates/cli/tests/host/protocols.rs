@@ -73,8 +73,8 @@ fn json(bench: &Bench, words: &[&str]) -> Value {
 /// The instants of one step of the change, in ns.
 fn instants(change: &Value, step: &str) -> Vec<u64> {
     let steps = change["timeline"]["steps"].as_array().unwrap();
-    let found = steps.iter().filter(|one| one["step"] == step);
-    found.map(|one| one["at_ns"].as_u64().unwrap()).collect()
+    let of_kind = steps.iter().filter(|one| one["step"] == step);
+    of_kind.map(|one| one["at_ns"].as_u64().unwrap()).collect()
 }
 
 fn changed(bench: &Bench, mode: &str) -> Value {
@@ -105,9 +105,9 @@ fn to_and_fro(bench: &Bench, agent: &Path, protocol: &str, stays: bool) {
         std::thread::sleep(Duration::from_millis(20));
     }
     for (from, to) in [("run", "rest"), ("rest", "run")] {
-        let found = checked["protocols"].as_array().cloned().unwrap_or_default();
+        let protocols = checked["protocols"].as_array().cloned().unwrap_or_default();
         let of_it = |one: &&Value| one["from"] == from && one["to"] == to;
-        let offset = found.iter().find(of_it).map(|one| {
+        let offset = protocols.iter().find(of_it).map(|one| {
             assert_eq!(one["protocol"], protocol);
             assert_eq!(one["schedulable"], true, "{one}");
             one["offset_ns"].as_u64().unwrap_or(0)
@@ -124,7 +124,7 @@ fn to_and_fro(bench: &Bench, agent: &Path, protocol: &str, stays: bool) {
             }
         }
         let waits = protocol != "none" && (stays || protocol != "idle-time");
-        assert_eq!(offset.unwrap_or(0) > 0, waits, "{found:?}");
+        assert_eq!(offset.unwrap_or(0) > 0, waits, "{protocols:?}");
     }
     bench.run(&["revert"]).expect(0, &[]);
     drop((connected, tasks));

@@ -22,12 +22,12 @@ pub fn snapshot(pids: &[u32], prefix: &str) -> Snapshot {
         );
         for tid in threads {
             let groups = fs::read_to_string(format!("/proc/{tid}/cgroup"));
-            let told = (
+            let thread = (
                 scheduling::scheduling_of(tid),
                 scheduling::affinity_of(tid),
                 groups.unwrap_or_default().replace('\n', " "),
             );
-            if let (Ok(policy), Ok(affinity), groups) = told {
+            if let (Ok(policy), Ok(affinity), groups) = thread {
                 state.insert(
                     format!("thread {tid}"),
                     format!("{policy:?} {affinity:?} {groups}"),
@@ -51,12 +51,18 @@ pub fn snapshot(pids: &[u32], prefix: &str) -> Snapshot {
 pub fn differences(before: &Snapshot, now: &Snapshot) -> Vec<String> {
     let keys = before.keys().chain(now.keys());
     let keys: std::collections::BTreeSet<&String> = keys.collect();
-    let told = |state: &Snapshot, key: &String| {
+    let value_of = |state: &Snapshot, key: &String| {
         state.get(key).map_or("nothing", String::as_str).to_owned()
     };
     keys.into_iter()
         .filter(|key| before.get(*key) != now.get(*key))
-        .map(|key| format!("{key} was {}, is {}", told(before, key), told(now, key)))
+        .map(|key| {
+            format!(
+                "{key} was {}, is {}",
+                value_of(before, key),
+                value_of(now, key)
+            )
+        })
         .collect()
 }
 
@@ -66,12 +72,12 @@ fn groups() -> Vec<PathBuf> {
         .into_iter()
         .map(|hierarchy| hierarchy.root)
         .collect();
-    let mut found = Vec::new();
+    let mut groups = Vec::new();
     while let Some(directory) = left.pop() {
         left.extend(cgroups_below(&directory).unwrap_or_default());
-        found.push(directory);
+        groups.push(directory);
     }
-    found
+    groups
 }
 
 /// The journals that are left in a state directory.

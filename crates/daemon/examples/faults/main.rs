@@ -115,8 +115,8 @@ fn back_ends(wanted: &[BackEnd], host: &HostCapabilities) -> Vec<BackEnd> {
                 kind => tailbound_enforcement::backends::backend(kind).missing(host),
             };
             for one_missing in &missing {
-                let (needed, found) = (&one_missing.needed, &one_missing.found);
-                eprintln!("SKIP {one}: needs {needed}, found {found}");
+                let (needed, state) = (&one_missing.needed, &one_missing.found);
+                eprintln!("SKIP {one}: needs {needed}, found {state}");
             }
             missing.is_empty()
         })

@@ -22,7 +22,7 @@ use tailbound_model::{
 };
 use tailbound_modes::control::ModesClient;
 use tailbound_modes::table::{self, ModeTable, Settings};
-use tailbound_modes::transition::{LocalMode, Options};
+use tailbound_modes::transition::{DomainMode, Options};
 use tailbound_time::Duration as Length;
 
 use crate::host::{self, Snapshot};
@@ -162,7 +162,7 @@ impl Stage {
 
     fn table(&self) -> ModeTable {
         let modes = MODES.iter().enumerate().map(|(mode, (name, _))| {
-            let local = |place: usize| LocalMode {
+            let local = |place: usize| DomainMode {
                 name: (*name).into(),
                 interface: self.interface(mode, place),
                 // The first domain works in the first mode, the other one in the second.
@@ -176,7 +176,7 @@ impl Stage {
                 .collect();
             ((*name).to_owned(), locals)
         });
-        let agent = || table::Agent {
+        let agent = || table::AgentEntry {
             place: AgentPlace::Outside,
             may_request: [].into(),
             fallback: None,
@@ -229,9 +229,9 @@ impl Stage {
                 let since = Instant::now();
                 thread::sleep(GOES_ON);
                 operation.over.store(true, Ordering::Relaxed);
-                let found = self.way_back(before, within, (daemon, &mut standing), since);
+                let restoration = self.way_back(before, within, (daemon, &mut standing), since);
                 standing.undo();
-                self.settle(operation, before, found, within)
+                self.settle(operation, before, restoration, within)
             }
             Err(why) => Outcome::Skipped(why),
         }
@@ -241,16 +241,16 @@ impl Stage {
     fn until_fault(&mut self) -> Result<(Operation, Standing, u32), String> {
         let mut client = self.client()?;
         let daemon = client.daemon_pid();
-        let told = |error: tailbound_control::ClientError| error.to_string();
+        let describe = |error: tailbound_control::ClientError| error.to_string();
         if self.trial.phase != Phase::Apply {
             client
                 .apply(&self.requests(), Lease::Persistent)
-                .map_err(told)?;
+                .map_err(describe)?;
         }
-        let watchdog = client.status().map_err(told)?.watchdog.pid;
+        let watchdog = client.status().map_err(describe)?.watchdog.pid;
         self.ours.extend(watchdog);
         if self.trial.phase == Phase::ModeChange {
-            let socket = client.load_modes(self.table(), None).map_err(told)?;
+            let socket = client.load_modes(self.table(), None).map_err(describe)?;
             self.start_agents(&socket);
         }
         let operation = self.begin_operation(client);
@@ -406,10 +406,10 @@ impl Stage {
         &mut self,
         operation: Operation,
         before: &Snapshot,
-        found: Result<Duration, Vec<String>>,
+        restoration: Result<Duration, Vec<String>>,
         within: Duration,
     ) -> Outcome {
-        let mut why = found.as_ref().err().cloned().unwrap_or_default();
+        let mut why = restoration.as_ref().err().cloned().unwrap_or_default();
         for agent in &mut self.agents {
             let _gone = agent.kill();
             let _reaped = agent.wait();
@@ -437,7 +437,7 @@ impl Stage {
         why.extend(self.left_processes());
         // Its connection has ended with the daemon.
         let _panicked = operation.thread.join();
-        match found {
+        match restoration {
             Ok(after) if why.is_empty() => Outcome::Restored(after),
             _ => Outcome::Failed { why },
         }
@@ -476,11 +476,11 @@ impl Stage {
         loop {
             let mut left: BTreeSet<u32> =
                 host::processes_with(&self.directory).into_iter().collect();
-            let known = self
+            let own_processes = self
                 .ours
                 .iter()
                 .filter(|pid| process_started(**pid).is_ok());
-            left.extend(known);
+            left.extend(own_processes);
             if left.is_empty() {
                 return Vec::new();
             }

@@ -10,7 +10,7 @@ use tailbound_subsystem::log::warn;
 use tailbound_subsystem::process_identity::StartTimes;
 
 use super::Protection;
-use crate::leases::{ConnectionId, Leases, Reservations, SharedLeases};
+use crate::leases::{ConnectionId, LeasedReservations, Leases, SharedLeases};
 use crate::xen_renewal::XenRenewal;
 
 /// `Core` has the leases, and what has to follow them.
@@ -21,7 +21,7 @@ pub(super) struct Core<R> {
     xen: XenRenewal,
 }
 
-impl<R: Reservations + Send + 'static> Core<R> {
+impl<R: LeasedReservations + Send + 'static> Core<R> {
     pub(super) fn new(reservations: R, protection: Box<dyn Protection>) -> Self {
         Self {
             leases: Arc::new(Mutex::new(Leases::new(reservations))),
@@ -61,7 +61,7 @@ impl<R: Reservations + Send + 'static> Core<R> {
     }
 }
 
-impl<R: Reservations + Send + 'static> ReservationHost for Core<R> {
+impl<R: LeasedReservations + Send + 'static> ReservationHost for Core<R> {
     fn control(&self) -> SharedControl {
         let leases: Arc<Mutex<dyn ReservationControl>> =
             Arc::<Mutex<Leases<R>>>::clone(&self.leases);

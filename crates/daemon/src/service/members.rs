@@ -10,9 +10,9 @@ use tailbound_linux::clock::Monotonic;
 use tailbound_model::WhenEmpty;
 use tailbound_time::{Clock, Instant};
 
-use super::Service;
-use crate::leases::{Owner, Reservations};
-use crate::occupancy::{Observation, Occupancy, Rule, Step};
+use super::DaemonService;
+use crate::leases::{LeaseOwner, LeasedReservations};
+use crate::occupancy::{Observation, Occupancy, OccupancyStep, VacancyRule};
 use tailbound_control::Presence;
 use tailbound_control::origin::EndReason;
 use tailbound_control::protocol::Selection;
@@ -45,13 +45,13 @@ impl MemberWatch {
         requests: &[ReservationRequest],
         when_empty: BTreeMap<String, WhenEmpty>,
     ) {
-        let mut known = self.lock();
+        let mut members = self.lock();
         for request in requests {
-            known.rules.remove(&request.domain);
+            members.rules.remove(&request.domain);
             // One of that name before it has nothing to do with it.
-            known.occupancy.bound(&request.domain);
+            members.occupancy.bound(&request.domain);
         }
-        known.rules.extend(when_empty);
+        members.rules.extend(when_empty);
     }
 
     /// Whether the reservation of `domain` holds for anybody.
@@ -61,10 +61,10 @@ impl MemberWatch {
 }
 
 /// Looks from now on, until `owner` is dropped.
-pub fn start<T, R>(owner: &Arc<T>, service: fn(&T) -> &Service<R>)
+pub fn start<T, R>(owner: &Arc<T>, service: fn(&T) -> &DaemonService<R>)
 where
     T: Send + Sync + 'static,
-    R: Reservations + Send + 'static,
+    R: LeasedReservations + Send + 'static,
 {
     let owner = Arc::downgrade(owner);
     let look = move || {
@@ -86,7 +86,7 @@ where
     }
 }
 
-impl<R: Reservations + Send + 'static> Service<R> {
+impl<R: LeasedReservations + Send + 'static> DaemonService<R> {
     /// Looks once at the members of all reservations, and does what follows.
     pub fn look_at_members(&self, kernel: &dyn KernelView) {
         let (probes, owners) = {
@@ -114,9 +114,14 @@ impl<R: Reservations + Send + 'static> Service<R> {
         self.core.tell_served_cpus();
     }
 
-    fn rule(&self, probe: &Probe, owner: Option<&Owner>, claimed: &BTreeSet<String>) -> Rule {
-        if owner != Some(&Owner::Persistent) || claimed.contains(&probe.domain) {
-            return Rule::Hold;
+    fn rule(
+        &self,
+        probe: &Probe,
+        owner: Option<&LeaseOwner>,
+        claimed: &BTreeSet<String>,
+    ) -> VacancyRule {
+        if owner != Some(&LeaseOwner::Persistent) || claimed.contains(&probe.domain) {
+            return VacancyRule::Hold;
         }
         let given = self.members.lock().rules.get(&probe.domain).copied();
         let by_target = match probe.target.cgroup() {
@@ -124,12 +129,12 @@ impl<R: Reservations + Send + 'static> Service<R> {
             None => WhenEmpty::Release,
         };
         match given.unwrap_or(by_target) {
-            WhenEmpty::Release => Rule::Release,
-            WhenEmpty::Keep => Rule::Keep,
+            WhenEmpty::Release => VacancyRule::Release,
+            WhenEmpty::Keep => VacancyRule::Keep,
         }
     }
 
-    fn carry_out_step(&self, probe: &Probe, step: Step, now: Instant) {
+    fn carry_out_step(&self, probe: &Probe, step: OccupancyStep, now: Instant) {
         let domain = probe.domain.as_str();
         let mut leases = self.leases();
         // It was reverted meanwhile, or there is another one of that name.
@@ -137,35 +142,37 @@ impl<R: Reservations + Send + 'static> Service<R> {
             return;
         }
         let outcome = match step {
-            Step::Release => {
+            OccupancyStep::Release => {
                 let selection = Selection::Domain(domain.to_owned());
                 let reverted = leases.revert_because(&selection, &EndReason::Empty {});
                 reverted.map(|_| note(format_args!("released \"{domain}\": it has no members")))
             }
-            Step::Detach => leases.detach(domain),
-            Step::Bind => leases.bind(domain),
+            OccupancyStep::Detach => leases.detach(domain),
+            OccupancyStep::Bind => leases.bind(domain),
         };
         drop(leases);
-        let mut known = self.members.lock();
+        let mut members = self.members.lock();
         match (step, &outcome) {
-            (Step::Bind, Ok(())) => {
-                known.occupancy.bound(domain);
+            (OccupancyStep::Bind, Ok(())) => {
+                members.occupancy.bound(domain);
                 note(format_args!(
                     "\"{domain}\" has members again, and its reservation"
                 ));
             }
             // It is booked, and holds for nobody.
-            (Step::Detach, Ok(())) | (Step::Bind, Err(_)) => known.occupancy.detached(domain, now),
+            (OccupancyStep::Detach, Ok(())) | (OccupancyStep::Bind, Err(_)) => {
+                members.occupancy.detached(domain, now)
+            }
             _ => {}
         }
         match outcome {
             Ok(()) => {
-                known.trouble.remove(domain);
+                members.trouble.remove(domain);
             }
             Err(refusal) => {
                 let text = refusal.to_string();
-                let told = known.trouble.insert(domain.to_owned(), text.clone());
-                if told.as_ref() != Some(&text) {
+                let previous = members.trouble.insert(domain.to_owned(), text.clone());
+                if previous.as_ref() != Some(&text) {
                     warn(format_args!("the members of \"{domain}\": {text}"));
                 }
             }

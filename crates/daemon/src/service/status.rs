@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::Service;
-use crate::leases::Reservations;
+use super::DaemonService;
+use crate::leases::LeasedReservations;
 use tailbound_control::protocol::{DaemonStatus, HeldBy, ReservationStatus};
 
-impl<R: Reservations + Send + 'static> Service<R> {
+impl<R: LeasedReservations + Send + 'static> DaemonService<R> {
     /// The state of the daemon.
     pub fn status(&self) -> DaemonStatus {
         let leases = self.leases();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Barrier, Mutex};
 
 use tailbound_control::{Refusal, RefusalKind, ReservationControl, WatchdogStatus};
-use tailbound_daemon::leases::Reservations;
+use tailbound_daemon::leases::LeasedReservations;
 use tailbound_daemon::service::Protection;
 use tailbound_enforcement::{
     Changed, DomainStatus, EnforcementStatus, Inheritance, Plan, ReservationChange,
@@ -101,7 +101,7 @@ impl ReservationControl for FakeKernel {
     }
 }
 
-impl Reservations for FakeKernel {
+impl LeasedReservations for FakeKernel {
     fn host(&self) -> HostCapabilities {
         HostCapabilities::default()
     }

@@ -27,7 +27,7 @@ use tailbound_modes::agent::{Agent, AgentHandle, Patience, TaskTable};
 use tailbound_modes::control::ModesClient;
 use tailbound_modes::manager::Report;
 use tailbound_modes::table::{self, ModeTable, Settings};
-use tailbound_modes::transition::{LocalMode, Options};
+use tailbound_modes::transition::{DomainMode, Options};
 use tailbound_modes::wire::{AgentClock, AgentMessage, Name, Text};
 use tailbound_time::{Clock, ClockId, Duration};
 
@@ -182,7 +182,7 @@ impl ModesStage {
     }
 
     fn table(&self, requests: RequestsMeanwhile) -> ModeTable {
-        let local = |mode: &Shares, place: usize| LocalMode {
+        let local = |mode: &Shares, place: usize| DomainMode {
             name: mode.mode.into(),
             interface: self.interface(mode, place),
             tasks: match place == 0 && mode.works {
@@ -191,13 +191,13 @@ impl ModesStage {
             },
         };
         let modes = self.modes.iter().map(|mode| {
-            let locals: BTreeMap<String, LocalMode> = (0..2)
+            let locals: BTreeMap<String, DomainMode> = (0..2)
                 .map(|it| (self.domain(it), local(mode, it)))
                 .collect();
             (mode.mode.to_owned(), locals)
         });
         let smallest = self.modes.iter().find(|mode| !mode.works);
-        let agent = |fallback| table::Agent {
+        let agent = |fallback| table::AgentEntry {
             place: AgentPlace::Outside,
             may_request: [].into(),
             fallback,

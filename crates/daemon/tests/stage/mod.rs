@@ -273,7 +273,7 @@ pub fn cgroups_named(name: &str) -> Vec<PathBuf> {
         .filter(|fields| fields[2].starts_with("cgroup"))
         .map(|fields| PathBuf::from(fields[1]))
         .collect();
-    let mut found = Vec::new();
+    let mut cgroups = Vec::new();
     while let Some(directory) = left.pop() {
         // Others come and go meanwhile.
         let below = std::fs::read_dir(&directory)
@@ -282,10 +282,10 @@ pub fn cgroups_named(name: &str) -> Vec<PathBuf> {
             .flatten();
         left.extend(below.map(|one| one.path()).filter(|path| path.is_dir()));
         if directory.file_name().is_some_and(|last| last == name) {
-            found.push(directory);
+            cgroups.push(directory);
         }
     }
-    found
+    cgroups
 }
 
 /// The journals of enforcers with this state directory.

@@ -160,13 +160,13 @@ impl CalibrationRig for RecordedRig {
 
 /// The steps and remarks of a calibration.
 #[derive(Default)]
-struct Record {
+struct RecordingObserver {
     steps: Vec<String>,
     remarks: Vec<String>,
 }
 
-impl Observer for Record {
-    fn step(&mut self, step: &Step) {
+impl Observer for RecordingObserver {
+    fn step(&mut self, step: &ExperimentStep) {
         self.steps.push(step.what.clone());
     }
 
@@ -200,9 +200,13 @@ fn cases(loaded: &LoadedDescription) -> Vec<Case> {
 fn calibrated(
     variants: &str,
     alter: impl FnOnce(&mut RecordedRig),
-) -> (Result<Calibrations, ExperimentError>, RecordedRig, Record) {
+) -> (
+    Result<Calibrations, ExperimentError>,
+    RecordedRig,
+    RecordingObserver,
+) {
     let loaded = loaded(variants);
-    let (mut rig, mut record) = (RecordedRig::new(&loaded), Record::default());
+    let (mut rig, mut record) = (RecordedRig::new(&loaded), RecordingObserver::default());
     alter(&mut rig);
     let outcome = calibrate(
         cases(&loaded),

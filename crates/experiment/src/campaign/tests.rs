@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::Step;
+use crate::ExperimentStep;
 
 const TEXT: &str = r#"
     schema_version = 1
@@ -97,7 +97,7 @@ impl Measurable for FakeRig {
 struct Remarks(Vec<String>);
 
 impl Observer for Remarks {
-    fn step(&mut self, _: &Step) {}
+    fn step(&mut self, _: &ExperimentStep) {}
 
     fn remark(&mut self, text: &str) {
         self.0.push(text.into());

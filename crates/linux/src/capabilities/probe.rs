@@ -199,10 +199,10 @@ fn rt_group_sched(config: &BTreeMap<String, String>, hierarchies: &[Hierarchy]) 
 }
 
 fn v1_root(hierarchies: &[Hierarchy], controller: &str) -> Option<PathBuf> {
-    let found = hierarchies
+    let hierarchy = hierarchies
         .iter()
         .find(|hierarchy| hierarchy.controllers.iter().any(|name| name == controller));
-    found.map(|hierarchy| hierarchy.root.clone())
+    hierarchy.map(|hierarchy| hierarchy.root.clone())
 }
 
 /// How the names of the cgroups of probes begin; the numbers of the process and of the thread follow.

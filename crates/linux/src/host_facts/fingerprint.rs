@@ -65,10 +65,10 @@ const FILES: [(&str, &str); 13] = [
 ];
 
 pub(super) fn fingerprint(facts: &HostFacts) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
+    let mut fingerprint = BTreeMap::new();
     let mut put = |name: &str, value: Option<String>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
-            found.insert(name.to_string(), value);
+            fingerprint.insert(name.to_string(), value);
         }
     };
     for (name, path) in FILES {
@@ -98,7 +98,7 @@ pub(super) fn fingerprint(facts: &HostFacts) -> BTreeMap<String, String> {
         Some(format!("{runtime}ns in {period}ns"))
     });
     put("fair-server", fair);
-    found
+    fingerprint
 }
 
 /// The value of the first `name : value` line.
@@ -191,10 +191,10 @@ fn preemption(facts: &HostFacts) -> Option<String> {
     }
     let build = facts.read("/proc/sys/kernel/version")?;
     let named = ["PREEMPT_RT", "PREEMPT_DYNAMIC", "PREEMPT_LAZY", "PREEMPT"];
-    let found = named
+    let preemption = named
         .iter()
         .find(|name| build.split_ascii_whitespace().any(|word| word == **name));
-    Some(match found {
+    Some(match preemption {
         Some(&"PREEMPT_RT") => "real-time".into(),
         Some(&"PREEMPT_DYNAMIC") => "chosen at boot; which one is not shown without debugfs".into(),
         Some(&"PREEMPT_LAZY") => "lazy".into(),
@@ -206,7 +206,7 @@ fn preemption(facts: &HostFacts) -> Option<String> {
 /// What the kernel does against flaws of the CPU, those it is not affected by left out.
 fn mitigations(facts: &HostFacts) -> Option<String> {
     let folder = facts.path("/sys/devices/system/cpu/vulnerabilities");
-    let mut found: Vec<String> = std::fs::read_dir(folder)
+    let mut mitigations: Vec<String> = std::fs::read_dir(folder)
         .ok()?
         .flatten()
         .filter_map(|entry| {
@@ -216,8 +216,8 @@ fn mitigations(facts: &HostFacts) -> Option<String> {
             (text != "Not affected").then(|| format!("{name}: {text}"))
         })
         .collect();
-    found.sort();
-    Some(found.join("; "))
+    mitigations.sort();
+    Some(mitigations.join("; "))
 }
 
 fn boot_parameters(facts: &HostFacts) -> Option<String> {

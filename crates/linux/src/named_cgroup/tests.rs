@@ -11,11 +11,11 @@ const FIRST: &str = "713f58d9551edff1c750f4ab2c1b68d53ca22a1156d85cc9184e73db63f
 const SECOND: &str = "71aad989dc888fc4df0d4dcad8a97617666752cc55eb456b342db57f7b873aaa";
 
 /// The files of a host's runtimes, and a hierarchy.
-struct Host {
+struct RuntimeHost {
     folder: tempfile::TempDir,
 }
 
-impl Host {
+impl RuntimeHost {
     fn new() -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
@@ -74,7 +74,7 @@ fn this_process() -> (u32, u64) {
 
 #[test]
 fn names_identifiers_and_their_beginnings_are_found() {
-    let host = Host::new();
+    let host = RuntimeHost::new();
     host.crun(FIRST, true);
     host.crun(SECOND, true);
     host.podman(&[(FIRST, "redis"), (SECOND, "web")]);
@@ -96,7 +96,7 @@ fn names_identifiers_and_their_beginnings_are_found() {
 
 #[test]
 fn every_engine_and_runtime_is_asked() {
-    let host = Host::new();
+    let host = RuntimeHost::new();
     host.runc("run/runc", "plain");
     host.runc("run/docker/runtime-runc/moby", FIRST);
     host.runc("run/containerd/runc/default", SECOND);
@@ -111,7 +111,7 @@ fn every_engine_and_runtime_is_asked() {
 
 #[test]
 fn a_label_is_that_of_one_container_that_runs() {
-    let host = Host::new();
+    let host = RuntimeHost::new();
     host.crun(FIRST, true);
     host.runc("run/docker/runtime-runc/moby", SECOND);
     host.crun("ended", false);
@@ -145,7 +145,7 @@ fn a_label_is_that_of_one_container_that_runs() {
 
 #[test]
 fn the_annotations_of_runc_are_labels() {
-    let host = Host::new();
+    let host = RuntimeHost::new();
     let (pid, started) = this_process();
     let state = format!(
         r#"{{"init_process_pid":{pid},"init_process_start":{started},"cgroup_paths":{{}},
@@ -161,7 +161,7 @@ fn the_annotations_of_runc_are_labels() {
 
 #[test]
 fn a_container_is_shown_by_the_name_of_its_engine() {
-    let host = Host::new();
+    let host = RuntimeHost::new();
     host.podman(&[(FIRST, "redis")]);
     assert_eq!(shown_name(host.root(), FIRST), "redis");
     assert_eq!(shown_name(host.root(), SECOND), "71aad989dc88");
@@ -170,7 +170,7 @@ fn a_container_is_shown_by_the_name_of_its_engine() {
 
 #[test]
 fn a_name_goes_before_the_beginning_of_an_identifier() {
-    let host = Host::new();
+    let host = RuntimeHost::new();
     host.crun(FIRST, true);
     host.crun(SECOND, true);
     host.podman(&[(FIRST, "web"), (SECOND, "713f")]);
@@ -179,7 +179,7 @@ fn a_name_goes_before_the_beginning_of_an_identifier() {
 
 #[test]
 fn a_container_that_does_not_run_is_told_from_one_that_is_not_there() {
-    let host = Host::new();
+    let host = RuntimeHost::new();
     host.crun("ended", false);
     host.podman(&[(FIRST, "stopped")]);
     let refusal = |name: &str| host.chosen(name).unwrap_err();
@@ -199,7 +199,7 @@ fn a_container_that_does_not_run_is_told_from_one_that_is_not_there() {
 
 #[test]
 fn a_user_s_container_of_the_same_name_is_none() {
-    let host = Host::new();
+    let host = RuntimeHost::new();
     let (pid, started) = this_process();
     let status = format!(
         r#"{{"pid": {pid}, "process-start-time": {started}, "cgroup-path": "/user.slice/mine"}}"#
@@ -213,7 +213,7 @@ fn a_user_s_container_of_the_same_name_is_none() {
 
 #[test]
 fn the_group_of_the_runtime_is_found_above_the_process() {
-    let host = Host::new();
+    let host = RuntimeHost::new();
     host.runc("run/runc", "one");
     let states = oci_state::all(host.root());
     let own = |below: &str| {
@@ -231,7 +231,7 @@ fn the_group_of_the_runtime_is_found_above_the_process() {
 
 #[test]
 fn a_unit_is_found_below_slices_alone() {
-    let host = Host::new();
+    let host = RuntimeHost::new();
     for path in [
         "system.slice/redis.service/tailbound",
         "system.slice/system-getty.slice/getty@tty1.service",
@@ -264,7 +264,7 @@ fn a_unit_is_found_below_slices_alone() {
 proptest! {
     #[test]
     fn no_state_of_a_runtime_panics(status in ".{0,80}", state in "[{}\":,0-9a-z_\\[\\]]{0,80}", listed in ".{0,80}") {
-        let host = Host::new();
+        let host = RuntimeHost::new();
         host.write("run/crun/one/status", status);
         host.write("run/runc/two/state.json", state);
         host.write("var/lib/containers/storage/overlay-containers/containers.json", &listed);

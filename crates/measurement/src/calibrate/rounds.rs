@@ -105,12 +105,12 @@ impl Calibration {
     pub fn of_rounds(plan: &CalibrationPlan, rounds: &[CalibrationRound]) -> Self {
         let kept = counting(rounds);
         // One round that cannot tell leaves the sources mixed, so all go by round trips then.
-        let told = !kept.is_empty() && kept.iter().all(|round| round.process_told);
+        let by_process = !kept.is_empty() && kept.iter().all(|round| round.process_told);
         let trivial: Vec<RoundRequest> = kept.iter().flat_map(|r| r.trivial.clone()).collect();
         let trivial = undisturbed(&trivial);
-        let pool = Pool {
+        let pool = RequestPool {
             plan,
-            source: if told {
+            source: if by_process {
                 ServiceTimeSource::ProcessCpuTime
             } else {
                 ServiceTimeSource::RoundTrip
@@ -118,14 +118,14 @@ impl Calibration {
             empty_trip: median(trivial.iter().map(|request| request.round_trip)),
         };
         let mut remarks = remarks(rounds, kept.len());
-        if !told && trivial.is_empty() {
+        if !by_process && trivial.is_empty() {
             remarks.push(
                 "execution times are whole round trips, dispatching included: name the service's \
                  process to tell them apart"
                     .into(),
             );
         }
-        let mut found = Self {
+        let mut calibration = Self {
             execution_times: BTreeMap::new(),
             round_trips: BTreeMap::new(),
             trivial_round_trip: (!trivial.is_empty()).then(|| pool.trivial(&trivial)),
@@ -146,14 +146,14 @@ impl Calibration {
                 pool.execution_times(task, &requests),
                 pool.trips(task, &requests),
             );
-            found.execution_times.insert(task.clone(), times);
-            found.round_trips.insert(task.clone(), trips);
+            calibration.execution_times.insert(task.clone(), times);
+            calibration.round_trips.insert(task.clone(), trips);
             let rest =
                 |request: &RoundRequest| request.round_trip.saturating_sub(pool.execution(request));
             overheads.extend(requests.iter().map(rest));
         }
-        found.dispatch_overhead = pool.dispatch_overhead(overheads);
-        found
+        calibration.dispatch_overhead = pool.dispatch_overhead(overheads);
+        calibration
     }
 }
 
@@ -205,14 +205,14 @@ fn remarks(rounds: &[CalibrationRound], kept: usize) -> Vec<String> {
 }
 
 /// What is needed to make distributions of the requests that count.
-struct Pool<'a> {
+struct RequestPool<'a> {
     plan: &'a CalibrationPlan,
     source: ServiceTimeSource,
     /// The median round trip of a request that asks for nothing.
     empty_trip: Duration,
 }
 
-impl Pool<'_> {
+impl RequestPool<'_> {
     fn execution(&self, request: &RoundRequest) -> Duration {
         self.source.execution(request, self.empty_trip)
     }
@@ -321,14 +321,14 @@ mod tests {
             round(&[1_080, 1_090, 1_100]),
         ];
         assert_eq!(counting(&rounds), [&rounds[1], &rounds[2], &rounds[3]]);
-        let found = Calibration::of_rounds(&plan(), &rounds);
-        let times = &found.execution_times["work"];
+        let calibration = Calibration::of_rounds(&plan(), &rounds);
+        let times = &calibration.execution_times["work"];
         assert_eq!(times.count(), Some(9));
         let longest = times.max().unwrap().high;
         assert_eq!(longest, Some(Duration::from_micros(1_100)));
-        let told = found.remarks.join("\n");
-        assert!(told.contains("1 of 4 rounds"), "{told}");
-        let overhead = found.dispatch_overhead.max().unwrap();
+        let remarks = calibration.remarks.join("\n");
+        assert!(remarks.contains("1 of 4 rounds"), "{remarks}");
+        let overhead = calibration.dispatch_overhead.max().unwrap();
         assert_eq!(overhead.high, Some(Duration::from_micros(20)));
     }
 
@@ -338,8 +338,8 @@ mod tests {
         assert_eq!(counting(&rounds).len(), 3);
         assert_eq!(spread_per_cent(&rounds), 40);
         assert!(!alike(&rounds) && alike(&rounds[..1]));
-        let told = Calibration::of_rounds(&plan(), &rounds).remarks.join("\n");
-        assert!(told.contains("40% longer"), "{told}");
+        let remarks = Calibration::of_rounds(&plan(), &rounds).remarks.join("\n");
+        assert!(remarks.contains("40% longer"), "{remarks}");
     }
 
     #[test]
@@ -363,9 +363,9 @@ mod tests {
             round_trip: Duration::from_micros(100),
             process: None,
         }];
-        let found = Calibration::of_rounds(&plan(), &[round(&[1_000; 3]), silent]);
-        assert_eq!(found.source, ServiceTimeSource::RoundTrip);
-        let longest = found.execution_times["work"].max().unwrap();
+        let calibration = Calibration::of_rounds(&plan(), &[round(&[1_000; 3]), silent]);
+        assert_eq!(calibration.source, ServiceTimeSource::RoundTrip);
+        let longest = calibration.execution_times["work"].max().unwrap();
         assert_eq!(longest.high, Some(Duration::from_micros(900)));
     }
 
@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn no_rounds_say_nothing() {
         assert!(counting(&[]).is_empty() && alike(&[]));
-        let found = Calibration::of_rounds(&plan(), &[]);
-        assert!(found.execution_times.is_empty() && found.trivial_round_trip.is_none());
+        let calibration = Calibration::of_rounds(&plan(), &[]);
+        assert!(calibration.execution_times.is_empty() && calibration.trivial_round_trip.is_none());
     }
 }

@@ -63,7 +63,7 @@ impl<'a> CalibrationSession<'a> {
         let trivial = self.trivial()?;
         self.check_process(&trivial)?;
         let busy = match self.plan.busy {
-            Some(known) => Some(known),
+            Some(rate) => Some(rate),
             None => self.busy_rate()?,
         };
         let mut tasks = BTreeMap::new();
@@ -105,8 +105,8 @@ impl<'a> CalibrationSession<'a> {
         let Some(process) = self.process else {
             return Ok(());
         };
-        let told = |sample: &RoundRequest| sample.process.is_some_and(|time| !time.is_zero());
-        let silent = !trivial.is_empty() && !trivial.iter().any(told);
+        let has_time = |sample: &RoundRequest| sample.process.is_some_and(|time| !time.is_zero());
+        let silent = !trivial.is_empty() && !trivial.iter().any(has_time);
         if let Err(cause) = cpu_time_of_process(process) {
             self.remarks.push(format!(
                 "the CPU time of process {process} cannot be read ({cause}); execution times are \

@@ -37,7 +37,7 @@ struct LoadJob {
 
 /// Where one request stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum RequestStage {
     /// Not due yet, or never taken up.
     Planned,
     /// Waits for a place in flight.
@@ -55,7 +55,7 @@ pub(super) enum Stage {
 /// The times of one request, on CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trail {
-    pub(super) stage: Stage,
+    pub(super) stage: RequestStage,
     pub(super) taken_up: Instant,
     pub(super) sent: Option<Instant>,
     pub(super) ended: Instant,
@@ -140,17 +140,17 @@ impl<'a> Generator<'a> {
 
     /// Turns releases into jobs, opening one connection per task and client.
     fn lay_out(&mut self, tasks: &[&String]) -> Result<(), MeasurementError> {
-        let mut known = BTreeMap::new();
+        let mut connections = BTreeMap::new();
         for release in &self.plan.releases {
             let Ok(template) = tasks.binary_search(&&release.task) else {
                 RequestTemplate::of_task(&self.plan.service, &release.task)?;
                 continue;
             };
-            let connection = match known.get(&(template, release.client)) {
+            let connection = match connections.get(&(template, release.client)) {
                 Some(connection) => *connection,
                 None => {
                     let connection = self.open(template)?;
-                    known.insert((template, release.client), connection);
+                    connections.insert((template, release.client), connection);
                     connection
                 }
             };
@@ -163,7 +163,7 @@ impl<'a> Generator<'a> {
         }
         // Written in full now, so that no page of it is first touched while the load runs.
         let untouched = Trail {
-            stage: Stage::Planned,
+            stage: RequestStage::Planned,
             taken_up: Instant::ORIGIN,
             sent: None,
             ended: Instant::ORIGIN,
@@ -270,7 +270,7 @@ impl<'a> Generator<'a> {
                 // Sent at once: then the lateness is up to the write, not up to the decision.
                 self.trails[index].taken_up = self.trails[index].sent.unwrap_or(now);
             } else {
-                self.trails[index].stage = Stage::Held;
+                self.trails[index].stage = RequestStage::Held;
                 self.held.push_back(index);
             }
         }
@@ -302,7 +302,7 @@ impl<'a> Generator<'a> {
         }
         self.in_flight += 1;
         let trail = &mut self.trails[index];
-        trail.stage = Stage::Open;
+        trail.stage = RequestStage::Open;
         trail.sent = Some(Monotonic.now());
         self.flush(place)
     }
@@ -395,7 +395,7 @@ impl<'a> Generator<'a> {
         let asked = index.filter(|index| {
             let job = self.jobs.get(*index);
             job.is_some_and(|job| job.connection as usize == place)
-                && self.trails[*index].stage == Stage::Open
+                && self.trails[*index].stage == RequestStage::Open
         });
         let Some(index) = asked else {
             return Err("the service answered what it was not asked".into());
@@ -403,8 +403,8 @@ impl<'a> Generator<'a> {
         let trail = &mut self.trails[index];
         trail.ended = now;
         trail.stage = match reply.refused {
-            None => Stage::Answered,
-            Some(_) => Stage::Refused,
+            None => RequestStage::Answered,
+            Some(_) => RequestStage::Refused,
         };
         self.in_flight -= 1;
         self.answered += 1;
@@ -424,7 +424,7 @@ impl<'a> Generator<'a> {
         let lost = std::mem::take(&mut client.connection.awaiting);
         let _closing_will_do = self.poller.remove(&client.connection);
         for index in lost {
-            self.trails[index].stage = Stage::Lost;
+            self.trails[index].stage = RequestStage::Lost;
             self.trails[index].ended = now;
             self.in_flight -= 1;
             self.note_failure(why.to_string());
@@ -454,8 +454,8 @@ impl<'a> Generator<'a> {
     fn finish(mut self, interrupted: Option<String>) -> Finished {
         let now = Monotonic.now();
         for trail in &mut self.trails {
-            if matches!(trail.stage, Stage::Held | Stage::Open) {
-                trail.stage = Stage::Lost;
+            if matches!(trail.stage, RequestStage::Held | RequestStage::Open) {
+                trail.stage = RequestStage::Lost;
                 trail.ended = now;
             }
         }

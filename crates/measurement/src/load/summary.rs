@@ -3,8 +3,8 @@
 use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_time::{ClockId, Duration, Instant};
 
-use super::generator::{Finished, Stage, Trail};
-use crate::{Counts, LoadPlan, Measurement, Record, RecordOutcome};
+use super::generator::{Finished, RequestStage, Trail};
+use crate::{Counts, LoadPlan, Measurement, RecordOutcome, RequestRecord};
 
 /// What the method is called in provenances.
 const METHOD: &str = "open-loop load, from the intended send time to the reply";
@@ -47,18 +47,25 @@ pub(super) fn summarize(
     }
 }
 
-fn records(plan: &LoadPlan, start: Instant, trails: &[Trail], tasks: &[String]) -> Vec<Record> {
+fn records(
+    plan: &LoadPlan,
+    start: Instant,
+    trails: &[Trail],
+    tasks: &[String],
+) -> Vec<RequestRecord> {
     let counted_from = Instant::ORIGIN + plan.warm_up;
     let pairs = plan.releases.iter().zip(trails);
     pairs
         .filter_map(|(release, trail)| {
             let outcome = match trail.stage {
-                Stage::Planned => return None,
-                Stage::Answered => RecordOutcome::Answered,
-                Stage::Refused => RecordOutcome::Refused,
-                Stage::Held | Stage::Open | Stage::Lost => RecordOutcome::Unanswered,
+                RequestStage::Planned => return None,
+                RequestStage::Answered => RecordOutcome::Answered,
+                RequestStage::Refused => RecordOutcome::Refused,
+                RequestStage::Held | RequestStage::Open | RequestStage::Lost => {
+                    RecordOutcome::Unanswered
+                }
             };
-            Some(Record {
+            Some(RequestRecord {
                 task: tasks.binary_search(&release.task).unwrap_or(usize::MAX) as u32,
                 client: release.client,
                 intended: start.saturating_add(release.at.saturating_since(Instant::ORIGIN)),
@@ -72,7 +79,7 @@ fn records(plan: &LoadPlan, start: Instant, trails: &[Trail], tasks: &[String]) 
         .collect()
 }
 
-fn counts<'a>(records: impl Iterator<Item = &'a Record>) -> Counts {
+fn counts<'a>(records: impl Iterator<Item = &'a RequestRecord>) -> Counts {
     let mut counts = Counts::default();
     for record in records {
         counts.released += 1;
@@ -99,9 +106,9 @@ fn provenance(plan: &LoadPlan, subject: String, method: &str) -> Provenance {
 fn latencies<'a>(
     plan: &LoadPlan,
     subject: &str,
-    records: impl Iterator<Item = &'a Record>,
+    records: impl Iterator<Item = &'a RequestRecord>,
 ) -> Distribution {
-    let counted: Vec<&Record> = records.filter(|record| !record.warm_up).collect();
+    let counted: Vec<&RequestRecord> = records.filter(|record| !record.warm_up).collect();
     let ended = |outcome| {
         counted
             .iter()
@@ -114,7 +121,7 @@ fn latencies<'a>(
     );
     let mut provenance = provenance(plan, format!("latency of {subject}"), METHOD);
     provenance.assumptions = assumptions(plan, unanswered, refused as u64);
-    let arrivals = counted.into_iter().filter_map(Record::arrival);
+    let arrivals = counted.into_iter().filter_map(RequestRecord::arrival);
     Distribution::from_arrivals(provenance, arrivals.collect())
 }
 
@@ -143,7 +150,7 @@ fn assumptions(plan: &LoadPlan, unanswered: usize, refused: u64) -> Vec<String> 
     assumptions
 }
 
-fn lateness(plan: &LoadPlan, records: &[Record]) -> Distribution {
+fn lateness(plan: &LoadPlan, records: &[RequestRecord]) -> Distribution {
     let counted = records.iter().filter(|record| !record.warm_up);
     let lateness: Vec<Duration> = counted
         .map(|record| record.taken_up.saturating_since(record.intended))

@@ -161,8 +161,8 @@ pub struct MeasuredOverheads {
 impl MeasuredOverheads {
     /// The cost of `subject`, if it was measured.
     pub fn cost_of(&self, subject: Subject) -> Option<Cost> {
-        let found = self.costs.iter().find(|found| found.subject == subject);
-        found.map(|found| found.cost)
+        let entry = self.costs.iter().find(|entry| entry.subject == subject);
+        entry.map(|entry| entry.cost)
     }
 
     fn derived_of(&self, subject: Subject) -> Option<Derived> {
@@ -274,7 +274,7 @@ fn measure(plan: OverheadPlan) -> Result<MeasuredOverheads, MeasurementError> {
     })?;
     let refused = make_current_thread_fifo(FIFO_PRIORITY).err();
     let fifo = refused.is_none();
-    let mut found = MeasuredOverheads {
+    let mut overheads = MeasuredOverheads {
         plan,
         fifo,
         reading: Duration::ZERO,
@@ -289,29 +289,29 @@ fn measure(plan: OverheadPlan) -> Result<MeasuredOverheads, MeasurementError> {
         ),
         false => (yields::alone(plan.length)?, expiry::alone(plan.length)?),
     };
-    found.keep(Subject::Look, yields.look);
-    found.keep(Subject::Switch, yields.switch);
-    found.keep(
+    overheads.keep(Subject::Look, yields.look);
+    overheads.keep(Subject::Switch, yields.switch);
+    overheads.keep(
         Subject::SwitchWithWorkingSet,
         yields.switch_with_working_set,
     );
     let priority = if fifo { FIFO_PRIORITY } else { 0 };
-    found.keep(Subject::Handover, handover::one_way(plan.length, priority)?);
-    found.keep(Subject::Interrupt, expiries.interrupt);
-    found.keep(Subject::InterruptWithWakeUp, expiries.with_wake_up);
-    found.keep(Subject::Preemption, expiries.preemption);
-    found.keep(Subject::Arming, expiries.arming);
+    overheads.keep(Subject::Handover, handover::one_way(plan.length, priority)?);
+    overheads.keep(Subject::Interrupt, expiries.interrupt);
+    overheads.keep(Subject::InterruptWithWakeUp, expiries.with_wake_up);
+    overheads.keep(Subject::Preemption, expiries.preemption);
+    overheads.keep(Subject::Arming, expiries.arming);
     let seen = gaps::look(plan.length);
-    found.reading = seen.reading;
-    found.tick = tick::find_tick(&seen.stretches);
+    overheads.reading = seen.reading;
+    overheads.tick = tick::find_tick(&seen.stretches);
     if let Some(away) = plan.other_cpu {
         let costs = migration::to_and_fro(plan.length, plan.cpu, away)?;
-        found.keep(Subject::Migration, costs.all);
-        found.keep(Subject::Refetch, costs.refetch);
-        found.keep(Subject::MigrationPassed, costs.passed);
+        overheads.keep(Subject::Migration, costs.all);
+        overheads.keep(Subject::Refetch, costs.refetch);
+        overheads.keep(Subject::MigrationPassed, costs.passed);
     }
-    found.missing = missing(&found, refused.map(|cause| cause.to_string()));
-    Ok(found)
+    overheads.missing = missing(&overheads, refused.map(|cause| cause.to_string()));
+    Ok(overheads)
 }
 
 impl MeasuredOverheads {
@@ -321,18 +321,18 @@ impl MeasuredOverheads {
     }
 }
 
-fn missing(found: &MeasuredOverheads, refused: Option<String>) -> Vec<NotMeasured> {
+fn missing(overheads: &MeasuredOverheads, refused: Option<String>) -> Vec<NotMeasured> {
     let mut missing = Vec::new();
     let mut add = |what, why: String| missing.push(NotMeasured { what, why });
     if let Some(why) = refused {
         add("switches and preemptions by themselves", why);
     }
-    if found.tick.is_none() {
+    if overheads.tick.is_none() {
         let why = "the gaps of a busy thread have none of the periods that kernels are built for: \
                    the CPU is tickless (nohz_full), or something else hides the tick";
         add("the tick", why.into());
     }
-    if found.plan.other_cpu.is_none() {
+    if overheads.plan.other_cpu.is_none() {
         add(
             "migration",
             "it takes a second CPU, without a reservation on it".into(),

@@ -43,18 +43,18 @@ fn empty(fifo: bool) -> MeasuredOverheads {
 
 #[test]
 fn the_parts_of_a_handover_add_up_to_it() {
-    let mut found = empty(true);
-    found.keep(Subject::Look, cost(300));
-    found.keep(Subject::Switch, cost(1_000));
-    found.keep(Subject::Handover, cost(2_400));
-    found.keep(Subject::Interrupt, cost(900));
-    found.keep(Subject::Migration, cost(5_000));
-    let overheads = found.overheads();
+    let mut measured = empty(true);
+    measured.keep(Subject::Look, cost(300));
+    measured.keep(Subject::Switch, cost(1_000));
+    measured.keep(Subject::Handover, cost(2_400));
+    measured.keep(Subject::Interrupt, cost(900));
+    measured.keep(Subject::Migration, cost(5_000));
+    let overheads = measured.overheads();
     assert_eq!(overheads.context_switch.as_nanos(), 1_000);
     assert_eq!(overheads.scheduler_invocation.as_nanos(), 700);
     assert_eq!(overheads.interrupt.as_nanos(), 900);
     assert_eq!(overheads.migration.as_nanos(), 5_000);
-    assert_eq!(found.preemption_of_parts().as_nanos(), 900 + 2 * 1_700);
+    assert_eq!(measured.preemption_of_parts().as_nanos(), 900 + 2 * 1_700);
 
     let mut ordinary = empty(false);
     ordinary.keep(Subject::Look, cost(300));
@@ -67,28 +67,28 @@ fn the_parts_of_a_handover_add_up_to_it() {
 
 #[test]
 fn values_that_are_not_above_their_noise_are_told() {
-    let told = |found: &MeasuredOverheads| -> Vec<(&str, u64, u64)> {
-        let doubtful = found.not_above_noise().into_iter();
+    let doubtful_values = |overheads: &MeasuredOverheads| -> Vec<(&str, u64, u64)> {
+        let doubtful = overheads.not_above_noise().into_iter();
         doubtful
             .map(|it| (it.key, it.value.as_nanos(), it.floor.as_nanos()))
             .collect()
     };
-    let mut found = empty(true);
-    found.keep(Subject::Switch, noisy(1_000, 300));
-    found.keep(Subject::Handover, noisy(1_600, 400));
-    found.keep(Subject::Interrupt, noisy(900, 899));
-    found.keep(Subject::Migration, noisy(40, 900));
+    let mut overheads = empty(true);
+    overheads.keep(Subject::Switch, noisy(1_000, 300));
+    overheads.keep(Subject::Handover, noisy(1_600, 400));
+    overheads.keep(Subject::Interrupt, noisy(900, 899));
+    overheads.keep(Subject::Migration, noisy(40, 900));
     // Half of 600, which may be off by 300 and 400.
     let expected = [("scheduler_invocation", 300, 350), ("migration", 40, 900)];
-    assert_eq!(told(&found), expected);
+    assert_eq!(doubtful_values(&overheads), expected);
 
     let mut ordinary = empty(false);
     ordinary.keep(Subject::Look, noisy(300, 20));
     ordinary.keep(Subject::Handover, noisy(1_000, 500));
     ordinary.keep(Subject::Interrupt, noisy(0, 0));
     let expected = [("context_switch", 400, 540), ("interrupt", 0, 0)];
-    assert_eq!(told(&ordinary), expected);
-    assert_eq!(told(&empty(true)), []);
+    assert_eq!(doubtful_values(&ordinary), expected);
+    assert_eq!(doubtful_values(&empty(true)), []);
 }
 
 #[test]
@@ -104,9 +104,9 @@ fn a_tick_costs_its_gap_without_the_reading_of_the_clock() {
         end: Instant::from_nanos(160_000_000),
         gaps,
     };
-    let mut found = empty(true);
-    found.tick = tick::find_tick(&[stretch]);
-    let tick = found.overheads().tick.unwrap();
+    let mut overheads = empty(true);
+    overheads.tick = tick::find_tick(&[stretch]);
+    let tick = overheads.overheads().tick.unwrap();
     assert_eq!(tick.period, Duration::from_millis(4));
     assert_eq!(tick.cost.as_nanos(), 2_000);
 }
@@ -119,21 +119,21 @@ fn measures_the_machine_that_this_runs_on() {
         other_cpu: None,
         length: Duration::from_millis(30),
     };
-    let found = measure_overheads(plan).unwrap();
-    assert_eq!(found.plan, plan);
+    let overheads = measure_overheads(plan).unwrap();
+    assert_eq!(overheads.plan, plan);
     for subject in [Subject::Look, Subject::Handover, Subject::Interrupt] {
-        let cost = found.cost_of(subject).unwrap();
+        let cost = overheads.cost_of(subject).unwrap();
         assert!(cost.with.min <= cost.with.median && cost.with.median <= cost.with.p99);
         assert!(cost.with.count > 0 && cost.without.count > 0);
     }
-    assert_eq!(found.cost_of(Subject::Switch).is_some(), found.fifo);
+    assert_eq!(overheads.cost_of(Subject::Switch).is_some(), overheads.fifo);
     assert!(
-        found
+        overheads
             .missing
             .iter()
             .any(|missing| missing.what == "migration")
     );
-    if !found.fifo {
+    if !overheads.fifo {
         eprintln!("SKIP part of measures_the_machine_that_this_runs_on: needs CAP_SYS_NICE");
     }
     let refused = |plan| measure_overheads(plan).unwrap_err().to_string();

@@ -280,11 +280,11 @@ mod tests {
             };
             let stretches: Vec<Stretch> =
                 (1..8).map(|turn| machine.stretch(turn * 203_000_001, 160_000_000)).collect();
-            let found = find_tick(&stretches).unwrap();
-            prop_assert_eq!(found.period.as_nanos(), 1_000_000_000 / rate);
-            let median_ns = found.gaps.median.as_nanos();
+            let tick = find_tick(&stretches).unwrap();
+            prop_assert_eq!(tick.period.as_nanos(), 1_000_000_000 / rate);
+            let median_ns = tick.gaps.median.as_nanos();
             prop_assert!((cost_ns..=cost_ns + 1_000).contains(&median_ns), "{median_ns}");
-            prop_assert!(found.gaps.count <= found.expected);
+            prop_assert!(tick.gaps.count <= tick.expected);
         }
     }
 }

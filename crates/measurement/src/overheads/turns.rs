@@ -53,12 +53,12 @@ pub(super) fn in_turns<const KINDS: usize>(
     length: Duration,
     mut kinds: [&mut dyn SampleSource; KINDS],
 ) -> Result<[Series; KINDS], MeasurementError> {
-    let mut found: [Series; KINDS] = std::array::from_fn(|_| Series::default());
+    let mut series: [Series; KINDS] = std::array::from_fn(|_| Series::default());
     let mut pace = StretchPace::begin(Monotonic);
     let mut round = 0_u64;
     // One round of each half at least.
     while round < 3 || pace.busy() < length {
-        for (kind, series) in kinds.iter_mut().zip(&mut found) {
+        for (kind, series) in kinds.iter_mut().zip(&mut series) {
             let half = match round {
                 0 => &mut Vec::new(),
                 _ if round.is_multiple_of(2) => &mut series.even,
@@ -77,7 +77,7 @@ pub(super) fn in_turns<const KINDS: usize>(
     }
     // What is measured next begins a stretch of its own.
     pace.rest();
-    Ok(found)
+    Ok(series)
 }
 
 /// Work in stretches with pauses.

@@ -19,14 +19,14 @@ const PIECE: usize = 1024;
 /// Finds the ends of HTTP responses in a stream.
 #[derive(Debug, Default)]
 pub struct HttpReader {
-    state: State,
+    state: HttpState,
     /// The part that has come of a section that is not complete.
     section: Vec<u8>,
     status: u16,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum HttpState {
     #[default]
     Head,
     /// A body, or the data of a chunk, with so many bytes to come.
@@ -77,14 +77,14 @@ impl HttpReader {
     ) -> Result<(), ProtocolError> {
         while !bytes.is_empty() {
             match self.state {
-                State::UntilClose => return Ok(()),
-                State::Body { missing, chunk } => {
+                HttpState::UntilClose => return Ok(()),
+                HttpState::Body { missing, chunk } => {
                     let here = missing.min(bytes.len() as u64);
                     bytes = &bytes[here as usize..];
                     match missing - here {
-                        0 if chunk => self.state = State::ChunkEnd,
+                        0 if chunk => self.state = HttpState::ChunkEnd,
                         0 => self.finish(replies),
-                        missing => self.state = State::Body { missing, chunk },
+                        missing => self.state = HttpState::Body { missing, chunk },
                     }
                 }
                 _ => bytes = self.take_section(bytes, replies)?,
@@ -95,7 +95,7 @@ impl HttpReader {
 
     /// See [`super::ReplyReader::end`].
     pub(super) fn end(&mut self) -> Option<Reply> {
-        (self.state == State::UntilClose).then(|| self.take_reply())
+        (self.state == HttpState::UntilClose).then(|| self.take_reply())
     }
 
     /// Takes bytes of the section that the state expects, and returns the rest.
@@ -135,14 +135,14 @@ impl HttpReader {
     ) -> Result<(), ProtocolError> {
         match section {
             ResponseSection::Head(head) => return self.begin_body(head, replies),
-            ResponseSection::ChunkSize(0) => self.state = State::Trailer,
+            ResponseSection::ChunkSize(0) => self.state = HttpState::Trailer,
             ResponseSection::ChunkSize(missing) => {
-                self.state = State::Body {
+                self.state = HttpState::Body {
                     missing,
                     chunk: true,
                 };
             }
-            ResponseSection::ChunkEnd => self.state = State::ChunkSize,
+            ResponseSection::ChunkEnd => self.state = HttpState::ChunkSize,
             ResponseSection::Trailer => self.finish(replies),
         }
         Ok(())
@@ -157,18 +157,18 @@ impl HttpReader {
         match head.status {
             101 => return Err(malformed("the service switches protocols, unasked")),
             // Interim responses; the final one follows.
-            100..=199 => self.state = State::Head,
+            100..=199 => self.state = HttpState::Head,
             204 | 304 => self.finish(replies),
-            _ if head.chunked => self.state = State::ChunkSize,
+            _ if head.chunked => self.state = HttpState::ChunkSize,
             _ => match head.length {
                 Some(0) => self.finish(replies),
                 Some(missing) => {
-                    self.state = State::Body {
+                    self.state = HttpState::Body {
                         missing,
                         chunk: false,
                     };
                 }
-                None => self.state = State::UntilClose,
+                None => self.state = HttpState::UntilClose,
             },
         }
         Ok(())
@@ -180,7 +180,7 @@ impl HttpReader {
     }
 
     fn take_reply(&mut self) -> Reply {
-        self.state = State::Head;
+        self.state = HttpState::Head;
         let mut reply = Reply::good();
         if self.status >= 400 {
             reply.refused = Some(format!("HTTP status {}", self.status));
@@ -191,12 +191,12 @@ impl HttpReader {
 
 /// The section at the start of `bytes` with its length; `None` if more bytes are to come.
 fn read_section(
-    state: State,
+    state: HttpState,
     bytes: &[u8],
 ) -> Result<Option<(usize, ResponseSection)>, ProtocolError> {
     let mut fields = [EMPTY_HEADER; FIELD_LIMIT];
     match state {
-        State::ChunkSize => match httparse::parse_chunk_size(bytes) {
+        HttpState::ChunkSize => match httparse::parse_chunk_size(bytes) {
             Ok(Status::Complete((length, size))) => Ok(Some((
                 length,
                 ResponseSection::ChunkSize(within_limit(size)?),
@@ -204,17 +204,17 @@ fn read_section(
             Ok(Status::Partial) => Ok(None),
             Err(_) => Err(malformed("a chunk without a size")),
         },
-        State::ChunkEnd => match bytes {
+        HttpState::ChunkEnd => match bytes {
             [b'\n', ..] => Ok(Some((1, ResponseSection::ChunkEnd))),
             [b'\r', b'\n', ..] => Ok(Some((2, ResponseSection::ChunkEnd))),
             [b'\r'] => Ok(None),
             _ => Err(malformed("a chunk is longer than it says")),
         },
-        State::Trailer => match httparse::parse_headers(bytes, &mut fields).map_err(refusal)? {
+        HttpState::Trailer => match httparse::parse_headers(bytes, &mut fields).map_err(refusal)? {
             Status::Complete((length, _)) => Ok(Some((length, ResponseSection::Trailer))),
             Status::Partial => Ok(None),
         },
-        State::Head | State::Body { .. } | State::UntilClose => {
+        HttpState::Head | HttpState::Body { .. } | HttpState::UntilClose => {
             let mut response = httparse::Response::new(&mut fields);
             let Status::Complete(length) = response.parse(bytes).map_err(refusal)? else {
                 return Ok(None);

@@ -17,7 +17,7 @@ const ELEMENT_LIMIT: u64 = 1 << 24;
 /// Finds the ends of RESP2 replies in a stream.
 #[derive(Debug, Default)]
 pub struct RespReader {
-    state: State,
+    state: RespState,
     line: Vec<u8>,
     /// Elements still missing from each open array, the outermost first.
     open: Vec<u64>,
@@ -27,7 +27,7 @@ pub struct RespReader {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum RespState {
     /// In a line, its type byte included.
     #[default]
     Line,
@@ -57,34 +57,34 @@ impl RespReader {
     ) -> Result<(), ProtocolError> {
         while let Some(&first) = bytes.first() {
             match self.state {
-                State::Line => bytes = self.take_line(bytes)?,
-                State::Bulk(missing) => {
+                RespState::Line => bytes = self.take_line(bytes)?,
+                RespState::Bulk(missing) => {
                     let here = missing.min(bytes.len() as u64);
                     bytes = &bytes[here as usize..];
                     self.state = match missing - here {
-                        0 => State::BulkReturn,
-                        rest => State::Bulk(rest),
+                        0 => RespState::BulkReturn,
+                        rest => RespState::Bulk(rest),
                     };
                 }
-                State::LineFeed if first == b'\n' => {
+                RespState::LineFeed if first == b'\n' => {
                     bytes = &bytes[1..];
-                    self.state = State::Line;
+                    self.state = RespState::Line;
                     self.end_line(replies)?;
                     self.line.clear();
                 }
-                State::BulkReturn if first == b'\r' => {
+                RespState::BulkReturn if first == b'\r' => {
                     bytes = &bytes[1..];
-                    self.state = State::BulkFeed;
+                    self.state = RespState::BulkFeed;
                 }
-                State::BulkFeed if first == b'\n' => {
+                RespState::BulkFeed if first == b'\n' => {
                     bytes = &bytes[1..];
-                    self.state = State::Line;
+                    self.state = RespState::Line;
                     self.end_element(replies);
                 }
-                State::LineFeed | State::BulkFeed => {
+                RespState::LineFeed | RespState::BulkFeed => {
                     return Err(malformed("a carriage return without a line feed"));
                 }
-                State::BulkReturn => {
+                RespState::BulkReturn => {
                     return Err(malformed("a bulk string is longer than it says"));
                 }
             }
@@ -115,7 +115,7 @@ impl RespReader {
                 Err(malformed("a line feed without a carriage return"))
             }
             Some(at) => {
-                self.state = State::LineFeed;
+                self.state = RespState::LineFeed;
                 Ok(&bytes[at + 1..])
             }
         }
@@ -140,8 +140,8 @@ impl RespReader {
             }
             b'$' => match length(text, "a bulk string", BULK_LIMIT)? {
                 None => self.end_element(replies),
-                Some(0) => self.state = State::BulkReturn,
-                Some(size) => self.state = State::Bulk(size),
+                Some(0) => self.state = RespState::BulkReturn,
+                Some(size) => self.state = RespState::Bulk(size),
             },
             b'*' => match length(text, "an array", ELEMENT_LIMIT)? {
                 None | Some(0) => self.end_element(replies),

@@ -10,7 +10,7 @@ use tailbound_linux::clock::Monotonic;
 use tailbound_linux::polling::{Interest, Poller, Readiness};
 use tailbound_time::{Clock, Duration};
 
-use super::ready_queue::{Job, ReadyQueue};
+use super::ready_queue::{ReadyQueue, SyntheticJob};
 use crate::protocol::ProtocolError;
 use crate::protocol::frame::{EXECUTION_LIMIT, FrameCutter, WorkReply, WorkRequest};
 use crate::stream::Stream;
@@ -93,7 +93,7 @@ impl ClientSet {
     }
 
     /// Answers a job that is done. A client that cannot take it is dropped with its next event.
-    pub(super) fn answer(&mut self, poller: &Poller, job: &Job) {
+    pub(super) fn answer(&mut self, poller: &Poller, job: &SyntheticJob) {
         let reply = WorkReply {
             id: job.id,
             worked: job.worked,

@@ -8,7 +8,7 @@ use tailbound_time::{Duration, Instant};
 
 /// One job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Job {
+pub(super) struct SyntheticJob {
     /// Whose it is.
     pub(super) client: u64,
     /// The client's number for it.
@@ -23,7 +23,7 @@ pub(super) struct Job {
     arrival: u64,
 }
 
-impl Job {
+impl SyntheticJob {
     /// The CPU time that it still needs.
     pub(super) fn missing(&self) -> Duration {
         self.execution.saturating_sub(self.worked)
@@ -35,22 +35,22 @@ impl Job {
 pub(super) struct ReadyQueue {
     scheduling: Scheduling,
     arrivals: u64,
-    heap: BinaryHeap<Entry>,
+    heap: BinaryHeap<QueuedJob>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Entry {
+struct QueuedJob {
     order: (u64, Reverse<u64>),
-    job: Job,
+    job: SyntheticJob,
 }
 
-impl Ord for Entry {
+impl Ord for QueuedJob {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.order.cmp(&other.order)
     }
 }
 
-impl PartialOrd for Entry {
+impl PartialOrd for QueuedJob {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
@@ -76,7 +76,7 @@ impl ReadyQueue {
         came: Instant,
     ) {
         self.arrivals += 1;
-        self.put_back(Job {
+        self.put_back(SyntheticJob {
             client,
             id,
             execution,
@@ -102,13 +102,13 @@ impl ReadyQueue {
     }
 
     /// Puts a job back that is not done; it keeps its age.
-    pub(super) fn put_back(&mut self, job: Job) {
+    pub(super) fn put_back(&mut self, job: SyntheticJob) {
         let order = (job.urgency, Reverse(job.arrival));
-        self.heap.push(Entry { order, job });
+        self.heap.push(QueuedJob { order, job });
     }
 
     /// Takes the job to run next.
-    pub(super) fn pop(&mut self) -> Option<Job> {
+    pub(super) fn pop(&mut self) -> Option<SyntheticJob> {
         self.heap.pop().map(|entry| entry.job)
     }
 

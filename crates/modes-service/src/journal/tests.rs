@@ -37,9 +37,9 @@ fn loaded() -> Loaded {
     Loaded::new(table(), &standing_arm(), &started, None, idle_time).unwrap()
 }
 
-fn begins() -> Record {
+fn begins() -> StepRecord {
     let (from, to) = (table().in_mode("run"), table().in_mode("rest"));
-    Record::Begins {
+    StepRecord::Begins {
         from,
         to,
         stopping: ["arm".to_owned()].into(),
@@ -51,10 +51,10 @@ fn begins() -> Record {
 fn written(directory: &Path) -> Vec<u8> {
     let mut journal = ModesJournal::new(directory, loaded());
     let state = table().in_mode("run");
-    journal.note(&Record::Holds { state });
+    journal.note(&StepRecord::Holds { state });
     journal.note(&begins());
     let domain = "arm".to_owned();
-    journal.note(&Record::Switched { domain });
+    journal.note(&StepRecord::Switched { domain });
     fs::read(path_in(directory)).unwrap()
 }
 
@@ -68,18 +68,18 @@ fn what_is_left_is_read_and_removed_for_good() {
     journal.note(&begins());
     assert_eq!(left(directory), Ok(None));
     let state = table().in_mode("run");
-    journal.note(&Record::Holds { state });
-    let (found, resumption) = left(directory).unwrap().unwrap();
-    assert_eq!(found, loaded());
+    journal.note(&StepRecord::Holds { state });
+    let (read_back, resumption) = left(directory).unwrap().unwrap();
+    assert_eq!(read_back, loaded());
     assert_eq!(resumption.fate, Fate::NoneUnderWay);
-    let requests = found.requests(&resumption.state).unwrap();
+    let requests = read_back.requests(&resumption.state).unwrap();
     assert_eq!(requests[0].interface.budget, Duration::from_millis(4));
     journal.note(&begins());
     assert_eq!(left(directory).unwrap().unwrap().1.fate, Fate::RolledBack);
     journal.remove();
     journal.note(&begins());
     let state = table().in_mode("rest");
-    journal.note(&Record::Holds { state });
+    journal.note(&StepRecord::Holds { state });
     assert_eq!(left(directory), Ok(None));
 }
 
@@ -91,7 +91,7 @@ fn steps_that_count_no_more_are_not_kept_for_good() {
     for turn in 0..2_000 {
         let mode = if turn % 2 == 0 { "run" } else { "rest" };
         let state = table().in_mode(mode);
-        journal.note(&Record::Holds { state });
+        journal.note(&StepRecord::Holds { state });
         assert!(fs::metadata(path_in(directory)).unwrap().len() <= LONGEST + 4_096);
     }
     let (_, resumption) = left(directory).unwrap().unwrap();
@@ -105,7 +105,7 @@ fn steps_that_count_no_more_are_not_kept_for_good() {
         }),
     );
     let state = table().in_mode("run");
-    journal.note(&Record::Holds { state });
+    journal.note(&StepRecord::Holds { state });
     assert!(left(directory).unwrap().unwrap().0.description.is_some());
 }
 
@@ -167,7 +167,7 @@ fn what_is_put_aside_is_not_made_again_unless_it_is_put_back() {
     // Before the first state there is nothing to move.
     journal.put_aside();
     journal.put_back();
-    let holds = |mode: &str| Record::Holds {
+    let holds = |mode: &str| StepRecord::Holds {
         state: table().in_mode(mode),
     };
     journal.note(&holds("run"));
@@ -212,9 +212,9 @@ proptest! {
         let text = written(directory.path());
         let cut = cut.index(text.len());
         let lines = text[..cut].iter().filter(|byte| **byte == b'\n').count();
-        let found = read(&text[..cut], &boot_id().unwrap());
+        let left = read(&text[..cut], &boot_id().unwrap());
         let expected = [None, None, Some(Fate::NoneUnderWay), Some(Fate::RolledBack)][lines];
-        prop_assert_eq!(found.ok().flatten().map(|(_, found)| found.fate), expected);
+        prop_assert_eq!(left.ok().flatten().map(|(_, resumption)| resumption.fate), expected);
     }
 
     /// Nothing that lies there makes the daemon panic.
@@ -238,20 +238,20 @@ fn where_there_is_no_room_for_a_second_file_the_long_one_goes_on() {
     let mut journal = ModesJournal::new(directory, loaded());
     let modes = ["run", "rest"];
     let state = table().in_mode(modes[0]);
-    journal.note(&Record::Holds { state });
+    journal.note(&StepRecord::Holds { state });
     fs::create_dir(path_in(directory).with_extension("state-new")).unwrap();
     let mut turn = 0;
     while fs::metadata(path_in(directory)).unwrap().len() <= LONGEST + 8_192 {
         turn += 1;
         assert!(turn < 10_000);
         let state = table().in_mode(modes[turn % 2]);
-        journal.note(&Record::Holds { state });
+        journal.note(&StepRecord::Holds { state });
     }
     let (_, resumption) = left(directory).unwrap().unwrap();
     assert_eq!(resumption.state.mode, modes[turn % 2]);
     // Other modes would be half of the truth in the old file.
     journal.set_modes(table(), None);
     let state = table().in_mode("run");
-    journal.note(&Record::Holds { state });
+    journal.note(&StepRecord::Holds { state });
     assert_eq!(left(directory), Ok(None));
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tailbound_modes::manager::{Journal, Record};
+use tailbound_modes::manager::{StepJournal, StepRecord};
 
 /// After so many bytes the file begins anew, as the daemon's does.
 const LONGEST: u64 = 1 << 20;
@@ -31,8 +31,8 @@ impl BenchJournal {
     }
 }
 
-impl Journal for BenchJournal {
-    fn note(&mut self, record: &Record) {
+impl StepJournal for BenchJournal {
+    fn note(&mut self, record: &StepRecord) {
         if !self.is_kept.load(Ordering::Relaxed) {
             return;
         }

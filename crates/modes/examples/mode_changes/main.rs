@@ -175,15 +175,16 @@ fn main() {
 
 /// All variants with so many domains, in all cases.
 fn measured(setting: (usize, u64), wishes: &Wishes) -> Vec<rows::Row> {
-    let mut found: Vec<rows::Samples> = VARIANTS.iter().map(|_| rows::Samples::default()).collect();
+    let mut samples: Vec<rows::Samples> =
+        VARIANTS.iter().map(|_| rows::Samples::default()).collect();
     for case in 0..wishes.cases() {
-        found.iter_mut().for_each(rows::Samples::begin_case);
+        samples.iter_mut().for_each(rows::Samples::begin_case);
         let seed = wishes.seed + 100 * case;
         for place in [Place::Inside, Place::Outside] {
             let mut stage = Stage::set(setting, place, seed, &wishes.folder);
             stage.begin();
             for _ in 0..wishes.rounds() {
-                let all = VARIANTS.iter().zip(&mut found);
+                let all = VARIANTS.iter().zip(&mut samples);
                 for (variant, samples) in all.filter(|(variant, _)| variant.place == place) {
                     let options = Options {
                         policy: variant.policy,
@@ -198,7 +199,7 @@ fn measured(setting: (usize, u64), wishes: &Wishes) -> Vec<rows::Row> {
             stage.end();
         }
     }
-    let all = VARIANTS.iter().zip(found);
+    let all = VARIANTS.iter().zip(samples);
     all.map(|(variant, samples)| samples.row(variant, setting))
         .collect()
 }

@@ -26,7 +26,7 @@ pub struct Samples {
 
 /// Percentiles of one thing, in nanoseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Told {
+pub struct SampleSummary {
     pub count: usize,
     pub median_ns: u64,
     pub p90_ns: u64,
@@ -40,23 +40,23 @@ pub struct Row {
     /// The bandwidth of all domains together, in thousandths of the CPU.
     pub total_permille: u64,
     pub variant: &'static str,
-    pub latency: Told,
+    pub latency: SampleSummary,
     /// All latencies as measured, those of each case apart.
     pub latencies_ns: Vec<Vec<u64>>,
-    pub send: Told,
-    pub signal: Told,
-    pub receive: Told,
-    pub change: Told,
+    pub send: SampleSummary,
+    pub signal: SampleSummary,
+    pub receive: SampleSummary,
+    pub change: SampleSummary,
     pub boosts: u64,
 }
 
-fn told(samples: &mut [u64]) -> Told {
+fn summary(samples: &mut [u64]) -> SampleSummary {
     samples.sort_unstable();
     let at = |share: f64| {
         let rank = (share * samples.len() as f64).ceil() as usize;
         samples.get(rank.max(1) - 1).copied().unwrap_or(0)
     };
-    Told {
+    SampleSummary {
         count: samples.len(),
         median_ns: at(0.5),
         p90_ns: at(0.9),
@@ -111,11 +111,11 @@ impl Samples {
             total_permille,
             variant: variant.name,
             latencies_ns: latencies_ns.collect(),
-            latency: told(&mut self.latency_ns),
-            send: told(&mut self.send),
-            signal: told(&mut self.signal),
-            receive: told(&mut self.receive),
-            change: told(&mut self.change),
+            latency: summary(&mut self.latency_ns),
+            send: summary(&mut self.send),
+            signal: summary(&mut self.signal),
+            receive: summary(&mut self.receive),
+            change: summary(&mut self.change),
             boosts: self.boosts,
         }
     }

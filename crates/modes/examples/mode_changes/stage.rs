@@ -18,8 +18,8 @@ use tailbound_model::{
 use tailbound_modes::enforcer_adapter::{EnforcerAdapter, limits};
 use tailbound_modes::links::{AgentLinks, Commands, LOOK_FOR};
 use tailbound_modes::manager::{Asker, HostModeManager, Report};
-use tailbound_modes::table::{Agent, ModeTable, Settings};
-use tailbound_modes::transition::{LocalMode, Options};
+use tailbound_modes::table::{AgentEntry, ModeTable, Settings};
+use tailbound_modes::transition::{DomainMode, Options};
 use tailbound_time::{Clock, Duration};
 
 use crate::domain::{TASKS, start_agent, start_task};
@@ -110,7 +110,7 @@ impl Stage {
     fn table(&self) -> ModeTable {
         let modes = [0, 1].map(|mode| {
             let locals = self.domains.iter().enumerate().map(|(index, domain)| {
-                let local = LocalMode {
+                let local = DomainMode {
                     name: TASKS[mode].into(),
                     interface: interface(domain.budgets[mode], index),
                     tasks: [TASKS[mode].to_owned()].into(),
@@ -120,7 +120,7 @@ impl Stage {
             (TASKS[mode].to_owned(), locals.collect())
         });
         let agents = self.domains.iter().map(|domain| {
-            let agent = Agent {
+            let agent = AgentEntry {
                 place: match self.place {
                     Place::Inside => AgentPlace::Inside,
                     Place::Outside => AgentPlace::Outside,

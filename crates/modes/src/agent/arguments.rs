@@ -44,12 +44,12 @@ pub enum Command {
     /// Print the release.
     Version,
     /// Serve a domain.
-    Serve(Box<Arguments>),
+    Serve(Box<AgentArguments>),
 }
 
 /// How to serve a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arguments {
+pub struct AgentArguments {
     /// The domain.
     pub domain: Name,
     /// Where the host mode manager is.
@@ -167,7 +167,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Arg
             "--version" | "-V" => return Ok(Command::Version),
             _ => {}
         }
-        let option = OPTIONS.into_iter().find(|known| *known == option);
+        let option = OPTIONS.into_iter().find(|candidate| *candidate == option);
         let Some(option) = option else {
             return Err(ArgumentError::UnknownOption(argument));
         };
@@ -218,7 +218,7 @@ impl Given {
             "--authority" => once(option, &mut self.authority, value.into()),
             "--task" => {
                 let task = task(&value)?;
-                if self.tasks.iter().any(|(known, _)| *known == task.0) {
+                if self.tasks.iter().any(|(name, _)| *name == task.0) {
                     return Err(ArgumentError::TaskTwice(task.0));
                 }
                 self.tasks.push(task);
@@ -239,9 +239,9 @@ impl Given {
         }
     }
 
-    fn finish(self) -> Result<Arguments, ArgumentError> {
+    fn finish(self) -> Result<AgentArguments, ArgumentError> {
         let files = self.files()?;
-        Ok(Arguments {
+        Ok(AgentArguments {
             files,
             domain: self.domain.ok_or(ArgumentError::Missing("--domain"))?,
             host: self.host.ok_or(ArgumentError::Missing("--connect"))?,

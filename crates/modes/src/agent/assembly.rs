@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tailbound_linux::task_group::TaskGroup;
 use tailbound_linux::task_process::TaskProcess;
 
-use crate::agent::arguments::{Arguments, ProcessArgument, TaskSource};
+use crate::agent::arguments::{AgentArguments, ProcessArgument, TaskSource};
 use crate::agent::engine::TaskError;
 use crate::agent::freezer::FrozenGroup;
 use crate::agent::signals::SignalledProcesses;
@@ -66,7 +66,7 @@ pub enum AssemblyError {
 ///
 /// # Errors
 /// The first task that cannot be taken up.
-pub fn tasks(arguments: &Arguments) -> Result<TaskTable, AssemblyError> {
+pub fn tasks(arguments: &AgentArguments) -> Result<TaskTable, AssemblyError> {
     let mut table = TaskTable::new();
     let mut units = None;
     for (task, source) in &arguments.tasks {
@@ -99,7 +99,7 @@ pub fn tasks(arguments: &Arguments) -> Result<TaskTable, AssemblyError> {
     Ok(table)
 }
 
-fn start_runner(task: &Name, arguments: &Arguments) -> Result<UnitRunner, AssemblyError> {
+fn start_runner(task: &Name, arguments: &AgentArguments) -> Result<UnitRunner, AssemblyError> {
     UnitRunner::start("systemctl".into(), arguments.unit_within).map_err(|source| {
         AssemblyError::Thread {
             task: task.clone(),

@@ -20,10 +20,10 @@ pub struct TooManyRequests;
 
 /// Asks an agent for things, from any thread.
 #[derive(Clone, Debug)]
-pub struct AgentHandle(Arc<Shared>);
+pub struct AgentHandle(Arc<SharedRequests>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedRequests {
     wake: WakeUp,
     requests: Mutex<VecDeque<Name>>,
     ends: AtomicBool,
@@ -31,7 +31,7 @@ struct Shared {
 
 impl AgentHandle {
     pub(super) fn new() -> io::Result<Self> {
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(SharedRequests {
             wake: WakeUp::new()?,
             requests: Mutex::new(VecDeque::new()),
             ends: AtomicBool::new(false),

@@ -28,5 +28,5 @@ pub mod units;
 pub use controls::AgentHandle;
 pub use engine::{SwitchError, TaskEngine, TaskError};
 pub use service::{Agent, Event, LinkError, Patience};
-pub use session::{Session, Step};
+pub use session::{Session, SessionStep};
 pub use task_table::{TaskControl, TaskTable};

@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::preamble::{ASKS, Found, Scanner, preamble};
+use crate::preamble::{ASKS, PortInput, Scanner, preamble};
 
 /// What is said before a session has begun: `hello`, and nothing else.
 const FIRST_BYTES_MAX: usize = 128 * 1024;
@@ -40,23 +40,23 @@ impl<P: Read + Write> PortLink<P> {
         })
     }
 
-    fn take(&mut self, found: Found) -> io::Result<()> {
-        match found {
-            Found::Session(session) if self.session == Some(session) || session == ASKS => {}
-            Found::Session(_) if self.heard => self.over = true,
-            Found::Session(session) => {
+    fn take(&mut self, input: PortInput) -> io::Result<()> {
+        match input {
+            PortInput::Session(session) if self.session == Some(session) || session == ASKS => {}
+            PortInput::Session(_) if self.heard => self.over = true,
+            PortInput::Session(session) => {
                 self.session = Some(session);
                 let mut bytes = preamble(session);
                 bytes.extend(&self.first);
                 write_whole(&mut self.port, &bytes)?;
             }
-            Found::Bytes(bytes) if self.session.is_some() && !self.over => {
+            PortInput::Bytes(bytes) if self.session.is_some() && !self.over => {
                 self.heard = true;
                 self.first.clear();
                 self.ready.extend(bytes);
             }
             // Of a session that is over.
-            Found::Bytes(_) => {}
+            PortInput::Bytes(_) => {}
         }
         Ok(())
     }
@@ -91,8 +91,8 @@ impl<P: Read + Write> Read for PortLink<P> {
             if count == 0 {
                 return Ok(0);
             }
-            for found in self.scanner.push(&buffer[..count]) {
-                self.take(found)?;
+            for input in self.scanner.push(&buffer[..count]) {
+                self.take(input)?;
             }
         }
     }

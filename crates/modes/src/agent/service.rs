@@ -10,8 +10,8 @@ use tailbound_time::{Clock, Duration, Instant};
 use crate::agent::controls::AgentHandle;
 use crate::agent::engine::TaskEngine;
 use crate::agent::link::{ConnectError, Connector, Pauses};
-use crate::agent::session::{Ignored, Session, Step};
-use crate::wire::{self, AgentClock, AgentMessage, Decoder, HostMessage, Name, Text};
+use crate::agent::session::{Ignored, Session, SessionStep};
+use crate::wire::{self, AgentClock, AgentMessage, HostMessage, ModeDecoder, Name, Text};
 
 const LINK: u64 = 0;
 const HANDLE: u64 = 1;
@@ -117,7 +117,7 @@ pub struct Agent<C, E, T> {
     clock: T,
     patience: Patience,
     pauses: Pauses,
-    decoder: Decoder,
+    decoder: ModeDecoder,
     poller: Poller,
     handle: AgentHandle,
     end: Option<OwnedFd>,
@@ -295,17 +295,17 @@ impl<C: Connector, E: TaskEngine, T: Clock> Agent<C, E, T> {
         while let Some(payload) = self.decoder.next_payload()? {
             let message: HostMessage = frame::decode(&payload)?;
             match self.session.receive(message, received) {
-                Step::Send(answer) => self.answer(link, answer, observe)?,
-                Step::Switch(lists) => {
+                SessionStep::Send(answer) => self.answer(link, answer, observe)?,
+                SessionStep::Switch(lists) => {
                     let result = self.engine.switch(&lists);
                     if let Some(answer) = self.session.switched(result, self.clock.now()) {
                         self.answer(link, answer, observe)?;
                     }
                 }
-                Step::Begun => observe(Event::Begun),
-                Step::Ignore(why) => observe(Event::Ignored(why)),
-                Step::Refused { mode, reason } => observe(Event::Refused { mode, reason }),
-                Step::Leave { other } => return Err(LinkError::OtherDomain(other).into()),
+                SessionStep::Begun => observe(Event::Begun),
+                SessionStep::Ignore(why) => observe(Event::Ignored(why)),
+                SessionStep::Refused { mode, reason } => observe(Event::Refused { mode, reason }),
+                SessionStep::Leave { other } => return Err(LinkError::OtherDomain(other).into()),
             }
         }
         Ok(())

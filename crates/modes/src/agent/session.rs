@@ -7,7 +7,7 @@ use crate::wire::{AgentClock, AgentMessage, HostMessage, Name, TaskLists, Text};
 
 /// What is to be done now. One message gives one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum SessionStep {
     /// Nothing, and why.
     Ignore(Ignored),
     /// Say this to the host.
@@ -45,7 +45,7 @@ pub enum Ignored {
 
 /// What became of the newest change.
 #[derive(Clone, Debug)]
-enum Outcome {
+enum ChangeOutcome {
     /// It holds. These lists take it back.
     Holds(TaskLists),
     /// It failed, and these lists are still to be carried out before all is as it was.
@@ -62,7 +62,7 @@ struct Decided {
     content: Option<(Name, TaskLists)>,
     /// The mode before.
     before: Option<Name>,
-    outcome: Outcome,
+    outcome: ChangeOutcome,
     answer: AgentMessage,
 }
 
@@ -134,12 +134,12 @@ impl Session {
     }
 
     /// Takes in a message that was received at `received`.
-    pub fn receive(&mut self, message: HostMessage, received: Instant) -> Step {
+    pub fn receive(&mut self, message: HostMessage, received: Instant) -> SessionStep {
         if let HostMessage::Ping { nonce } = message {
-            return Step::Send(AgentMessage::Pong { nonce });
+            return SessionStep::Send(AgentMessage::Pong { nonce });
         }
         if self.pending.is_some() {
-            return Step::Ignore(Ignored::Busy);
+            return SessionStep::Ignore(Ignored::Busy);
         }
         match message {
             HostMessage::Welcome {
@@ -147,7 +147,7 @@ impl Session {
                 mode,
                 change,
             } => self.welcome(domain, mode, change),
-            HostMessage::Refused { mode, reason } => Step::Refused { mode, reason },
+            HostMessage::Refused { mode, reason } => SessionStep::Refused { mode, reason },
             HostMessage::Change {
                 change,
                 mode,
@@ -155,28 +155,28 @@ impl Session {
                 stop,
             } => match self.is_news(change) {
                 Ok(()) => self.change(change, (mode, TaskLists { stop, start }), received),
-                Err(ignored) => Step::Ignore(ignored),
+                Err(ignored) => SessionStep::Ignore(ignored),
             },
             HostMessage::Withdraw { change } => match self.is_news(change) {
                 Ok(()) => self.withdraw(change, received),
-                Err(ignored) => Step::Ignore(ignored),
+                Err(ignored) => SessionStep::Ignore(ignored),
             },
-            HostMessage::Ping { nonce } => Step::Send(AgentMessage::Pong { nonce }),
+            HostMessage::Ping { nonce } => SessionStep::Send(AgentMessage::Pong { nonce }),
         }
     }
 
-    fn welcome(&mut self, domain: Name, mode: Option<Name>, change: u64) -> Step {
+    fn welcome(&mut self, domain: Name, mode: Option<Name>, change: u64) -> SessionStep {
         if domain != self.domain {
-            return Step::Leave { other: domain };
+            return SessionStep::Leave { other: domain };
         }
         if self.is_welcomed() {
-            return Step::Ignore(Ignored::Repeated);
+            return SessionStep::Ignore(Ignored::Repeated);
         }
         self.newest = Some(change);
         if self.decided.is_none() {
             self.mode = mode;
         }
-        Step::Begun
+        SessionStep::Begun
     }
 
     fn is_news(&mut self, change: u64) -> Result<(), Ignored> {
@@ -190,10 +190,18 @@ impl Session {
         }
     }
 
-    fn change(&mut self, change: u64, content: (Name, TaskLists), received: Instant) -> Step {
+    fn change(
+        &mut self,
+        change: u64,
+        content: (Name, TaskLists),
+        received: Instant,
+    ) -> SessionStep {
         if let Some(last) = self.decided.as_ref().filter(|last| last.change == change) {
-            let is_same = last.content.as_ref().is_none_or(|known| *known == content);
-            return Step::Send(match is_same {
+            let is_same = last
+                .content
+                .as_ref()
+                .is_none_or(|previous| *previous == content);
+            return SessionStep::Send(match is_same {
                 true => last.answer.clone(),
                 false => AgentMessage::Failed {
                     change,
@@ -211,10 +219,10 @@ impl Session {
             received,
             content: Some(content),
         });
-        Step::Switch(lists)
+        SessionStep::Switch(lists)
     }
 
-    fn withdraw(&mut self, change: u64, received: Instant) -> Step {
+    fn withdraw(&mut self, change: u64, received: Instant) -> SessionStep {
         let withdrawn = AgentMessage::Withdrawn {
             change,
             received_ns: received,
@@ -226,25 +234,25 @@ impl Session {
                 change,
                 content: None,
                 before: self.mode.clone(),
-                outcome: Outcome::Withdrawn,
+                outcome: ChangeOutcome::Withdrawn,
                 answer: withdrawn.clone(),
             });
-            return Step::Send(withdrawn);
+            return SessionStep::Send(withdrawn);
         };
         match &last.outcome {
-            Outcome::Withdrawn => Step::Send(last.answer.clone()),
-            Outcome::Failed(left) if *left == TaskLists::default() => {
-                last.outcome = Outcome::Withdrawn;
+            ChangeOutcome::Withdrawn => SessionStep::Send(last.answer.clone()),
+            ChangeOutcome::Failed(left) if *left == TaskLists::default() => {
+                last.outcome = ChangeOutcome::Withdrawn;
                 last.answer = withdrawn.clone();
-                Step::Send(withdrawn)
+                SessionStep::Send(withdrawn)
             }
-            Outcome::Failed(back) | Outcome::Holds(back) => {
+            ChangeOutcome::Failed(back) | ChangeOutcome::Holds(back) => {
                 self.pending = Some(DomainSwitch {
                     change,
                     received,
                     content: None,
                 });
-                Step::Switch(back.clone())
+                SessionStep::Switch(back.clone())
             }
         }
     }
@@ -283,7 +291,7 @@ impl Session {
                     received_ns: pending.received,
                     switched_ns: switched,
                 };
-                (Outcome::Holds(back), answer)
+                (ChangeOutcome::Holds(back), answer)
             }
             Err(error) => {
                 let answer = AgentMessage::Failed {
@@ -291,7 +299,7 @@ impl Session {
                     reason: Text::new(&error),
                     rolled_back: error.is_rolled_back(),
                 };
-                (Outcome::Failed(error.unrestored), answer)
+                (ChangeOutcome::Failed(error.unrestored), answer)
             }
         };
         self.decided = Some(Decided {
@@ -326,7 +334,7 @@ impl Session {
         };
         if let Some(last) = &mut self.decided {
             self.mode.clone_from(&last.before);
-            last.outcome = Outcome::Withdrawn;
+            last.outcome = ChangeOutcome::Withdrawn;
             last.answer = answer.clone();
         }
         answer

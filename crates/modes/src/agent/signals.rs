@@ -22,15 +22,15 @@ const INTERRUPTED_WITHIN: Duration = Duration::from_micros(100);
 #[derive(Debug)]
 pub struct SignalledProcesses {
     task: Name,
-    processes: Vec<Member>,
+    processes: Vec<SignalledProcess>,
     stop_within: Duration,
 }
 
 /// One process, and what it was told last.
 #[derive(Debug)]
-struct Member {
+struct SignalledProcess {
     process: TaskProcess,
-    told: Told,
+    reach: Told,
     told_at: Instant,
     /// What was seen of it right after, until it is looked at.
     seen: Option<Activity>,
@@ -39,9 +39,9 @@ struct Member {
 impl SignalledProcesses {
     /// The task that consists of `processes`, which stop within `stop_within` or have failed to.
     pub fn new(task: Name, processes: Vec<TaskProcess>, stop_within: Duration) -> Self {
-        let member = |process| Member {
+        let member = |process| SignalledProcess {
             process,
-            told: Told::EveryThread,
+            reach: Told::EveryThread,
             told_at: Instant::ORIGIN,
             seen: None,
         };
@@ -70,10 +70,10 @@ impl SignalledProcesses {
         }
     }
 
-    fn await_stop(&self, member: &Member) -> Result<(), TaskError> {
+    fn await_stop(&self, member: &SignalledProcess) -> Result<(), TaskError> {
         let pid = member.process.pid();
         // Since when every thread has known.
-        let mut known_at = (member.told == Told::EveryThread).then_some(member.told_at);
+        let mut known_at = (member.reach == Told::EveryThread).then_some(member.told_at);
         let mut seen = member.seen;
         loop {
             let activity = match seen.take() {
@@ -124,7 +124,7 @@ fn is_held(activity: Activity, known_for: Option<Duration>) -> bool {
 
 impl TaskControl for SignalledProcesses {
     fn is_started(&mut self) -> Result<bool, TaskError> {
-        for Member { process, .. } in &self.processes {
+        for SignalledProcess { process, .. } in &self.processes {
             let activity = process
                 .activity()
                 .map_err(|source| self.failed("look at", process.pid(), source))?;
@@ -139,7 +139,7 @@ impl TaskControl for SignalledProcesses {
         let mut refused = None;
         for member in &mut self.processes {
             match member.process.stop() {
-                Ok(stopping) => (member.told, member.seen) = (stopping.told, stopping.seen),
+                Ok(stopping) => (member.reach, member.seen) = (stopping.told, stopping.seen),
                 // It executes nothing any more, which is what was asked for.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => member.seen = None,
                 Err(source) => {
@@ -164,7 +164,7 @@ impl TaskControl for SignalledProcesses {
     fn start(&mut self) -> Result<(), TaskError> {
         // All that is left of a task starts, even where that is too little.
         let mut missing = None;
-        for Member { process, .. } in &self.processes {
+        for SignalledProcess { process, .. } in &self.processes {
             let ended = process
                 .has_ended()
                 .map_err(|source| self.failed("look at", process.pid(), source))?;

@@ -32,7 +32,7 @@ pub trait TaskControl {
     fn start(&mut self) -> Result<(), TaskError>;
 }
 
-struct Entry {
+struct TaskEntry {
     name: Name,
     control: Box<dyn TaskControl + Send>,
     started: bool,
@@ -41,7 +41,7 @@ struct Entry {
 /// Tasks by name. See [`TaskEngine::switch`] for what it promises.
 #[derive(Default)]
 pub struct TaskTable {
-    entries: Vec<Entry>,
+    entries: Vec<TaskEntry>,
 }
 
 /// What was begun, in order, by place in the table; for putting it back.
@@ -68,7 +68,7 @@ impl TaskTable {
     ) -> Result<(), TaskError> {
         let started = control.is_started()?;
         self.entries.retain(|entry| entry.name != name);
-        self.entries.push(Entry {
+        self.entries.push(TaskEntry {
             name,
             control,
             started,

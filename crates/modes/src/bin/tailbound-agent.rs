@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::control_socket::takes_short_write;
 use tailbound_linux::{memory, polling, process, thread};
-use tailbound_modes::agent::arguments::{self, Arguments, Command};
+use tailbound_modes::agent::arguments::{self, AgentArguments, Command};
 use tailbound_modes::agent::routes::Route;
 use tailbound_modes::agent::{Agent, Event, assembly, requests};
 use tailbound_modes::wire::AgentMessage;
@@ -44,7 +44,7 @@ fn print(text: &str) -> ExitCode {
     }
 }
 
-fn serve(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+fn serve(arguments: &AgentArguments) -> Result<(), Box<dyn Error>> {
     let signals = catch_signals()?;
     let tasks = assembly::tasks(arguments)?;
     let host = arguments.host.clone();

@@ -8,9 +8,9 @@ use tailbound_control::frame::decode;
 use tailbound_linux::vsock::VsockStream;
 use tailbound_time::{Duration, Instant};
 
-use super::doors::Peer;
+use super::doors::AgentPeer;
 use crate::tls::TlsStream;
-use crate::wire::{AgentMessage, Decoder, HostMessage, decoder, encode};
+use crate::wire::{AgentMessage, HostMessage, ModeDecoder, decoder, encode};
 
 /// So many messages of one agent are taken per look; the rest waits until others were heard.
 const MOST_MESSAGES: usize = 32;
@@ -53,16 +53,16 @@ impl Channel for TlsStream {
 }
 
 /// A connection, perhaps before its agent has said whose it is.
-pub(super) struct Connection {
+pub(super) struct AgentConnection {
     pub(super) stream: Box<dyn Channel>,
-    pub(super) peer: Peer,
+    pub(super) peer: AgentPeer,
     /// When it was opened.
     pub(super) since: Instant,
     /// Whose agent it is.
     pub(super) domain: Option<String>,
     /// Whether its times are of our clock.
     pub(super) same_clock: bool,
-    decoder: Decoder,
+    decoder: ModeDecoder,
     heard: Instant,
     pinged: Instant,
     /// So many pings were sent since it was heard.
@@ -86,8 +86,8 @@ pub(super) struct Reading {
     pub(super) ending: Option<Heard>,
 }
 
-impl Connection {
-    pub(super) fn new(stream: impl Channel + 'static, peer: Peer, since: Instant) -> Self {
+impl AgentConnection {
+    pub(super) fn new(stream: impl Channel + 'static, peer: AgentPeer, since: Instant) -> Self {
         Self {
             stream: Box::new(stream),
             peer,
@@ -103,12 +103,12 @@ impl Connection {
 
     /// Whether it may be silent for good: a port whose machine has no agent yet.
     pub(super) fn may_wait(&self) -> bool {
-        matches!(self.peer, Peer::Port(_))
+        matches!(self.peer, AgentPeer::Port(_))
     }
 
     /// Whether the link does not tell that an agent has gone.
     fn is_pinged(&self) -> bool {
-        self.domain.is_some() && !matches!(self.peer, Peer::Process(_))
+        self.domain.is_some() && !matches!(self.peer, AgentPeer::Process(_))
     }
 
     /// Whether the agent has been silent for too long, as of `now`. What had come by then was read.

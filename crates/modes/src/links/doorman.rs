@@ -45,7 +45,7 @@ pub(super) struct Doorman {
     address: SocketAddr,
 }
 
-struct Guest {
+struct TlsGuest {
     stream: TlsStream,
     from: SocketAddr,
     until: StdInstant,
@@ -54,11 +54,11 @@ struct Guest {
 struct Work {
     listener: TcpListener,
     config: Arc<ServerConfig>,
-    guests: Vec<Guest>,
+    guests: Vec<TlsGuest>,
     visits: SyncSender<Visit>,
     bell: UnixStream,
     /// When it was told last of one who was sent away.
-    told: Option<StdInstant>,
+    rang_at: Option<StdInstant>,
     /// Whether there is one who was sent away and of whom it was not told.
     owes: bool,
 }
@@ -78,7 +78,7 @@ impl Doorman {
             guests: Vec::new(),
             visits: sender,
             bell: rings,
-            told: None,
+            rang_at: None,
             owes: false,
         };
         let thread = std::thread::Builder::new().name("doorman".into());
@@ -125,8 +125,8 @@ impl Work {
         polled.extend(self.guests.iter().map(|guest| guest.stream.as_fd()));
         let ready = wait_readable(&polled, Some(LOOK_AFTER))?;
         let is_ready = |place: usize| {
-            let found = ready.get(place);
-            found.is_some_and(|found| found.readable || found.closed)
+            let readiness = ready.get(place);
+            readiness.is_some_and(|readiness| readiness.readable || readiness.closed)
         };
         if is_ready(0) {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -180,7 +180,7 @@ impl Work {
                     break;
                 }
             };
-            let same = |guest: &&Guest| guest.from.ip() == from.ip();
+            let same = |guest: &&TlsGuest| guest.from.ip() == from.ip();
             let of_one = self.guests.iter().filter(same).count();
             if self.guests.len() >= MOST_GUESTS || of_one >= MOST_FROM_ONE {
                 self.tell(Err(format!(
@@ -189,7 +189,7 @@ impl Work {
                 continue;
             }
             match self.receive(socket) {
-                Ok(stream) => self.guests.push(Guest {
+                Ok(stream) => self.guests.push(TlsGuest {
                     stream,
                     from,
                     until: StdInstant::now() + WITHIN,
@@ -224,11 +224,11 @@ impl Work {
 
     /// Strangers must not wake whoever changes modes at their pleasure.
     fn ring_for_strangers(&mut self) -> io::Result<()> {
-        let lately = self.told.is_some_and(|told| told.elapsed() < TOLD_AFTER);
+        let lately = self.rang_at.is_some_and(|at| at.elapsed() < TOLD_AFTER);
         if !self.owes || lately {
             return Ok(());
         }
-        self.told = Some(StdInstant::now());
+        self.rang_at = Some(StdInstant::now());
         self.owes = false;
         self.ring()
     }

@@ -44,7 +44,7 @@ pub enum WayError {
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Peer {
+pub(super) enum AgentPeer {
     /// A process of this host.
     Process(PeerCredentials),
     /// Whoever holds a port of the machine that is this domain.
@@ -55,9 +55,9 @@ pub(super) enum Peer {
     Certified(CertificateDer<'static>),
 }
 
-impl Peer {
+impl AgentPeer {
     /// For people.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn in_words(&self) -> String {
         match self {
             Self::Process(peer) => format!("process {} of user {}", peer.pid, peer.uid),
             Self::Port(domain) => format!("the port of domain \"{domain}\""),
@@ -72,7 +72,7 @@ impl Peer {
     pub(super) fn source(&self) -> String {
         match self {
             Self::Process(peer) => format!("user {}", peer.uid),
-            _ => self.told(),
+            _ => self.in_words(),
         }
     }
 }
@@ -135,17 +135,17 @@ impl Doors {
     /// Whether somebody may be the agent of a domain, or why not.
     pub(super) fn admit(
         &self,
-        peer: &Peer,
+        peer: &AgentPeer,
         domain: &str,
         authority: &Authority,
     ) -> Result<(), String> {
         let fits = match (self.links.get(domain), peer) {
-            (None | Some(AgentLink::Unix {}), Peer::Process(process)) => {
+            (None | Some(AgentLink::Unix {}), AgentPeer::Process(process)) => {
                 return authority(process, domain);
             }
-            (Some(AgentLink::VirtioSerial { .. }), Peer::Port(of)) => of == domain,
-            (Some(AgentLink::Vsock { cid }), Peer::Guest(from)) => from == cid,
-            (Some(AgentLink::Tls {}), Peer::Certified(certificate)) => {
+            (Some(AgentLink::VirtioSerial { .. }), AgentPeer::Port(of)) => of == domain,
+            (Some(AgentLink::Vsock { cid }), AgentPeer::Guest(from)) => from == cid,
+            (Some(AgentLink::Tls {}), AgentPeer::Certified(certificate)) => {
                 tls::names(certificate, domain)
             }
             _ => false,

@@ -24,9 +24,9 @@ use tailbound_time::{Clock, Duration, Instant};
 
 use crate::manager::{AgentEvent, Agents, Asker, Order};
 use crate::wire::{AgentMessage, HostMessage, Name, Text};
-use connection::{Connection, Heard};
-use doors::{Doors, Peer};
-use refusals::{Allowance, Pace, Refusals};
+use connection::{AgentConnection, Heard};
+use doors::{AgentPeer, Doors};
+use refusals::{BurstAllowance, BurstLimit, Refusals};
 
 pub use commands::Commands;
 pub use doors::{WayError, Ways};
@@ -49,7 +49,7 @@ pub const LOOK_FOR: Duration = Duration::from_micros(250);
 
 /// How often the agents of a domain may ask for modes: each request can be a mode change, and a line of
 /// the log.
-const REQUESTS: Pace = Pace {
+const REQUESTS: BurstLimit = BurstLimit {
     at_once: 16,
     pause: Duration::from_secs(1),
 };
@@ -65,7 +65,7 @@ pub struct AgentLinks<C> {
     clock: C,
     /// Names this boot, by which agents' times compare with ours.
     boot: String,
-    connections: Vec<Connection>,
+    connections: Vec<AgentConnection>,
     inbox: VecDeque<AgentEvent>,
     commands: std::sync::mpsc::Receiver<(u64, String)>,
     woken: UnixStream,
@@ -76,9 +76,9 @@ pub struct AgentLinks<C> {
     /// Whether answers are about to come.
     expecting: bool,
     /// The latest change that each domain was told, with its mode.
-    told: BTreeMap<String, (u64, String)>,
+    latest_changes: BTreeMap<String, (u64, String)>,
     /// What is left to the agents of each domain of their requests.
-    requests: BTreeMap<String, Allowance>,
+    requests: BTreeMap<String, BurstAllowance>,
     refusals: Refusals,
 }
 
@@ -111,7 +111,7 @@ impl<C: Clock> AgentLinks<C> {
             _wake: wake.try_clone()?,
             look_for: Duration::ZERO,
             expecting: false,
-            told: BTreeMap::new(),
+            latest_changes: BTreeMap::new(),
             requests: BTreeMap::new(),
             refusals,
         };
@@ -168,7 +168,7 @@ impl<C: Clock> AgentLinks<C> {
     }
 
     fn write(&mut self, domain: &str, message: &HostMessage) -> bool {
-        let place = |one: &Connection| one.domain.as_deref() == Some(domain);
+        let place = |one: &AgentConnection| one.domain.as_deref() == Some(domain);
         let Some(place) = self.connections.iter().position(place) else {
             return false;
         };
@@ -191,9 +191,11 @@ impl<C: Clock> AgentLinks<C> {
         }
         for place in 0..self.doors.ports.len() {
             let port = &mut self.doors.ports[place];
-            let peer = Peer::Port(port.domain.clone());
+            let peer = AgentPeer::Port(port.domain.clone());
             match port.connect(now) {
-                Ok(Some(channel)) => self.connections.push(Connection::new(channel, peer, now)),
+                Ok(Some(channel)) => self
+                    .connections
+                    .push(AgentConnection::new(channel, peer, now)),
                 Ok(None) => {}
                 Err(reason) => self.refuse_for(peer.source(), reason),
             }
@@ -229,8 +231,8 @@ impl<C: Clock> AgentLinks<C> {
             return;
         };
         let is_ready = |place: usize| {
-            let found = ready.get(place);
-            found.is_some_and(|found| found.readable || found.closed)
+            let readiness = ready.get(place);
+            readiness.is_some_and(|readiness| readiness.readable || readiness.closed)
         };
         let talking: Vec<usize> = (0..self.connections.len())
             .filter(|place| holding[*place] || is_ready(place + 2))
@@ -268,13 +270,14 @@ impl<C: Clock> AgentLinks<C> {
             let Ok((stream, _)) = self.listener.accept() else {
                 return;
             };
-            let known = peer_credentials(&stream);
+            let credentials = peer_credentials(&stream);
             let opened = stream.set_nonblocking(true);
-            let peer = known.map(Peer::Process);
+            let peer = credentials.map(AgentPeer::Process);
             match (peer, opened) {
                 (Ok(peer), Ok(())) if self.has_room_for(&peer) => {
                     let now = self.clock.now();
-                    self.connections.push(Connection::new(stream, peer, now));
+                    self.connections
+                        .push(AgentConnection::new(stream, peer, now));
                 }
                 _ => self.refusals.count += 1,
             }
@@ -282,12 +285,12 @@ impl<C: Clock> AgentLinks<C> {
     }
 
     /// Whether one more connection of a user, a guest or a certificate may be made.
-    fn has_room_for(&self, peer: &Peer) -> bool {
+    fn has_room_for(&self, peer: &AgentPeer) -> bool {
         let source = peer.source();
         let nameless = self.connections.iter();
         let nameless = nameless.filter(|one| one.domain.is_none() && one.peer.source() == source);
         // Root is who starts agents.
-        let is_root = matches!(peer, Peer::Process(process) if process.uid == 0);
+        let is_root = matches!(peer, AgentPeer::Process(process) if process.uid == 0);
         let few = is_root || nameless.count() < MOST_NAMELESS;
         few && self.connections.len() < MOST_CONNECTIONS
     }
@@ -302,7 +305,7 @@ impl<C: Clock> AgentLinks<C> {
                 break;
             };
             match self.doors.expects_guest(cid) {
-                true => come.push(Connection::new(stream, Peer::Guest(cid), now)),
+                true => come.push(AgentConnection::new(stream, AgentPeer::Guest(cid), now)),
                 false => self.refuse_for("guests", format!("no domain is the guest {cid}")),
             }
         }
@@ -316,8 +319,8 @@ impl<C: Clock> AgentLinks<C> {
         for visit in visits {
             match visit {
                 Ok((stream, certificate)) => {
-                    let peer = Peer::Certified(certificate);
-                    come.push(Connection::new(stream, peer, now));
+                    let peer = AgentPeer::Certified(certificate);
+                    come.push(AgentConnection::new(stream, peer, now));
                 }
                 Err(reason) => self.refuse_for("strangers", reason),
             }
@@ -326,7 +329,7 @@ impl<C: Clock> AgentLinks<C> {
             match self.has_room_for(&connection.peer) {
                 true => self.connections.push(connection),
                 false => {
-                    let peer = connection.peer.told();
+                    let peer = connection.peer.in_words();
                     let reason = format!("there are too many connections, of {peer} or of all");
                     self.refuse_for(connection.peer.source(), reason);
                 }
@@ -352,7 +355,7 @@ impl<C: Clock> AgentLinks<C> {
     /// Ends a connection; its domain is without an agent.
     fn end(&mut self, place: usize) {
         let ended = self.connections.swap_remove(place);
-        if let Peer::Port(of) = &ended.peer {
+        if let AgentPeer::Port(of) = &ended.peer {
             let now = self.clock.now();
             let ports = self.doors.ports.iter_mut();
             for port in ports.filter(|port| port.domain == *of) {
@@ -365,8 +368,8 @@ impl<C: Clock> AgentLinks<C> {
     }
 
     /// Begins another session on a connection, or ends it where it has none.
-    fn begin_anew(&mut self, place: usize, told: bool) {
-        if !told && !self.connections[place].stream.begin_anew() {
+    fn begin_anew(&mut self, place: usize, is_announced: bool) {
+        if !is_announced && !self.connections[place].stream.begin_anew() {
             return self.end(place);
         }
         let now = self.clock.now();
@@ -392,7 +395,7 @@ impl<C: Clock> AgentLinks<C> {
             Some(Heard::Anew) => self.begin_anew(place, true),
             Some(Heard::Nonsense) => {
                 let peer = &self.connections[place].peer;
-                let reason = format!("{} sends what is no message", peer.told());
+                let reason = format!("{} sends what is no message", peer.in_words());
                 self.refuse_for(peer.source(), reason);
                 self.begin_anew(place, false);
             }
@@ -412,9 +415,9 @@ impl<C: Clock> AgentLinks<C> {
         } = message
         {
             if change > MOST_CHANGES {
-                let told = self.connections[place].peer.told();
+                let peer = self.connections[place].peer.in_words();
                 return Err(format!(
-                    "{told} tells a change number that no host has given"
+                    "{peer} tells a change number that no host has given"
                 ));
             }
             let ours = clock.id == self.clock.id() && clock.boot.as_str() == self.boot;
@@ -424,12 +427,12 @@ impl<C: Clock> AgentLinks<C> {
         let Some(domain) = one.domain.clone() else {
             return Err(format!(
                 "{} does not say first whose agent it is",
-                one.peer.told()
+                one.peer.in_words()
             ));
         };
         let now = self.clock.now();
         // Times of another clock say nothing here; the arrival is no earlier.
-        let time = |told: Instant| if one.same_clock { told.min(now) } else { now };
+        let time = |at: Instant| if one.same_clock { at.min(now) } else { now };
         let news = match message {
             AgentMessage::Done {
                 change,
@@ -459,8 +462,8 @@ impl<C: Clock> AgentLinks<C> {
                 false => {
                     let reason = "this agent asks for modes too often";
                     self.refuse(&domain, mode.as_str(), reason);
-                    let told = format!("the agent of \"{domain}\" asks for modes too often");
-                    self.refuse_for(format!("agent of {domain}"), told);
+                    let refusal = format!("the agent of \"{domain}\" asks for modes too often");
+                    self.refuse_for(format!("agent of {domain}"), refusal);
                     return Ok(());
                 }
             },
@@ -475,7 +478,7 @@ impl<C: Clock> AgentLinks<C> {
     /// Whether the agents of a domain may ask once more for a mode.
     fn may_ask(&mut self, domain: &str, now: Instant) -> bool {
         let left = self.requests.entry(domain.to_owned());
-        let left = left.or_insert_with(|| Allowance::new(REQUESTS, now));
+        let left = left.or_insert_with(|| BurstAllowance::new(REQUESTS, now));
         left.take(now)
     }
 
@@ -487,12 +490,12 @@ impl<C: Clock> AgentLinks<C> {
         same_clock: bool,
     ) -> Result<(), String> {
         let one = &self.connections[place];
-        let told = one.peer.told();
+        let peer = one.peer.in_words();
         if one.domain.is_some() {
-            return Err(format!("{told} says twice whose agent it is"));
+            return Err(format!("{peer} says twice whose agent it is"));
         }
         let admitted = self.doors.admit(&one.peer, domain, &self.authority);
-        admitted.map_err(|why| format!("{told} is not the agent of \"{domain}\": {why}"))?;
+        admitted.map_err(|why| format!("{peer} is not the agent of \"{domain}\": {why}"))?;
         // An agent that was started anew takes the place of one that has not been missed yet.
         for old in &mut self.connections {
             if old.domain.as_deref() == Some(domain) {
@@ -500,7 +503,7 @@ impl<C: Clock> AgentLinks<C> {
                 old.since = Instant::ORIGIN;
             }
         }
-        let (number, mode) = match self.told.get(domain) {
+        let (number, mode) = match self.latest_changes.get(domain) {
             Some((number, mode)) => (*number, Name::try_from(mode.clone()).ok()),
             None => (0, None),
         };
@@ -514,7 +517,7 @@ impl<C: Clock> AgentLinks<C> {
             mode,
             change: number,
         })
-        .map_err(|error| format!("{told} takes nothing in: {error}"))?;
+        .map_err(|error| format!("{peer} takes nothing in: {error}"))?;
         let domain = domain.to_owned();
         self.inbox.push_back(AgentEvent::Joined { domain, number });
         Ok(())
@@ -538,7 +541,8 @@ impl<C: Clock> Agents for AgentLinks<C> {
                 stop,
                 start,
             } => {
-                self.told.insert(domain.to_owned(), (number, mode.clone()));
+                self.latest_changes
+                    .insert(domain.to_owned(), (number, mode.clone()));
                 let named = Name::try_from(mode).ok().zip(names(stop)).zip(names(start));
                 named.map(|((mode, stop), start)| HostMessage::Change {
                     change: number,

@@ -12,7 +12,7 @@ use tailbound_linux::control_socket::peer_credentials;
 use tailbound_time::{Duration, Instant};
 
 use super::connection::Channel;
-use crate::preamble::{ASKS, Found, Scanner, new_session, preamble};
+use crate::preamble::{ASKS, PortInput, Scanner, new_session, preamble};
 
 /// How often it is tried to connect to a port whose machine does not run.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -122,18 +122,18 @@ impl PortChannel {
     }
 
     /// Takes what was found; whether another session has to be told.
-    fn take(&mut self, found: Vec<Found>) -> bool {
+    fn take(&mut self, inputs: Vec<PortInput>) -> bool {
         let mut restarted = false;
-        for one in found {
+        for one in inputs {
             match one {
-                Found::Bytes(bytes) if self.begun => self.ready.extend(bytes),
-                Found::Session(ASKS) => {
+                PortInput::Bytes(bytes) if self.begun => self.ready.extend(bytes),
+                PortInput::Session(ASKS) => {
                     self.restart();
                     restarted = true;
                 }
-                Found::Session(session) if session == self.session => self.begun = true,
+                PortInput::Session(session) if session == self.session => self.begun = true,
                 // Of a session that is over.
-                Found::Bytes(_) | Found::Session(_) => {}
+                PortInput::Bytes(_) | PortInput::Session(_) => {}
             }
         }
         restarted
@@ -193,12 +193,12 @@ impl Read for PortChannel {
                 return Ok(0);
             }
             // A guest that asks again and again in one breath is told once, of the last session.
-            let found = self.scanner.push(&buffer[..count]);
-            if self.take(found) {
+            let inputs = self.scanner.push(&buffer[..count]);
+            if self.take(inputs) {
                 match self.tell() {
                     // It takes nothing in now, and is told again later.
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    told => told?,
+                    outcome => outcome?,
                 }
             }
             if std::mem::take(&mut self.anew) {
@@ -233,15 +233,15 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn told(guest: &mut UnixStream) -> Vec<u64> {
+    fn announced_sessions(guest: &mut UnixStream) -> Vec<u64> {
         let mut bytes = vec![0; 1 << 20];
         let count = guest.read(&mut bytes).unwrap_or(0);
-        let found = Scanner::default().push(&bytes[..count]);
+        let inputs = Scanner::default().push(&bytes[..count]);
         let session = |one| match one {
-            Found::Session(session) => Some(session),
-            Found::Bytes(_) => None,
+            PortInput::Session(session) => Some(session),
+            PortInput::Bytes(_) => None,
         };
-        found.into_iter().filter_map(session).collect()
+        inputs.into_iter().filter_map(session).collect()
     }
 
     #[test]
@@ -255,7 +255,7 @@ mod tests {
         for _ in 0..3 {
             guest.write_all(&preamble(ASKS).repeat(500)).unwrap();
             assert!(port.read(&mut buffer).is_err(), "there is no frame");
-            let sessions = told(&mut guest);
+            let sessions = announced_sessions(&mut guest);
             assert_eq!(sessions.len(), 1);
             guest.write_all(&preamble(sessions[0])).unwrap();
             guest.write_all(b"frames").unwrap();
@@ -273,12 +273,15 @@ mod tests {
         let mut port = PortChannel::new(host, Instant::ORIGIN);
         guest.write_all(&preamble(ASKS)).unwrap();
         assert!(port.read(&mut [0; 1024]).is_err());
-        let first = told(&mut guest);
+        let first = announced_sessions(&mut guest);
         let later = Instant::from_nanos(60_000_000_000);
         let due = port.nudge(later).unwrap().unwrap();
-        assert!(told(&mut guest).is_empty(), "it has just been told");
+        assert!(
+            announced_sessions(&mut guest).is_empty(),
+            "it has just been told"
+        );
         assert_eq!(due, later.saturating_add(TELL_AFTER));
         port.nudge(due).unwrap();
-        assert_eq!(told(&mut guest), first);
+        assert_eq!(announced_sessions(&mut guest), first);
     }
 }

@@ -7,18 +7,18 @@ use tailbound_time::{Duration, Instant};
 
 /// So many times at once, and once more after each pause.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct BurstLimit {
     pub(super) at_once: u32,
     pub(super) pause: Duration,
 }
 
 /// Of one source.
-const OF_ONE: Pace = Pace {
+const OF_ONE: BurstLimit = BurstLimit {
     at_once: 8,
     pause: Duration::from_secs(10),
 };
 /// Of all sources together.
-const OF_ALL: Pace = Pace {
+const OF_ALL: BurstLimit = BurstLimit {
     at_once: 32,
     pause: Duration::from_secs(1),
 };
@@ -30,14 +30,14 @@ const MOST_WAITING: usize = 64;
 
 /// What is left of a pace.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Allowance {
-    pace: Pace,
+pub(super) struct BurstAllowance {
+    pace: BurstLimit,
     left: u32,
     since: Instant,
 }
 
-impl Allowance {
-    pub(super) fn new(pace: Pace, now: Instant) -> Self {
+impl BurstAllowance {
+    pub(super) fn new(pace: BurstLimit, now: Instant) -> Self {
         Self {
             pace,
             left: pace.at_once,
@@ -69,8 +69,8 @@ impl Allowance {
 }
 
 #[derive(Debug)]
-struct Source {
-    allowance: Allowance,
+struct RefusalSource {
+    allowance: BurstAllowance,
     left_out: u64,
     /// Of what was left out.
     last: String,
@@ -80,8 +80,8 @@ struct Source {
 #[derive(Debug)]
 pub(super) struct Refusals {
     pub(super) count: u64,
-    of_all: Allowance,
-    sources: BTreeMap<String, Source>,
+    of_all: BurstAllowance,
+    sources: BTreeMap<String, RefusalSource>,
     waiting: VecDeque<String>,
 }
 
@@ -89,7 +89,7 @@ impl Refusals {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             count: 0,
-            of_all: Allowance::new(OF_ALL, now),
+            of_all: BurstAllowance::new(OF_ALL, now),
             sources: BTreeMap::new(),
             waiting: VecDeque::new(),
         }
@@ -104,8 +104,8 @@ impl Refusals {
             true => source,
             false => OTHERS.to_owned(),
         };
-        let of_one = self.sources.entry(key).or_insert_with(|| Source {
-            allowance: Allowance::new(OF_ONE, now),
+        let of_one = self.sources.entry(key).or_insert_with(|| RefusalSource {
+            allowance: BurstAllowance::new(OF_ONE, now),
             left_out: 0,
             last: String::new(),
         });
@@ -120,11 +120,11 @@ impl Refusals {
 
     /// What is to be told now.
     pub(super) fn take(&mut self, now: Instant) -> Vec<String> {
-        let mut told: Vec<String> = self.waiting.drain(..).collect();
+        let mut reasons: Vec<String> = self.waiting.drain(..).collect();
         for one in self.sources.values_mut().filter(|one| one.left_out > 0) {
             if one.allowance.take(now) && self.of_all.take(now) {
                 let last = std::mem::take(&mut one.last);
-                told.push(match std::mem::take(&mut one.left_out) {
+                reasons.push(match std::mem::take(&mut one.left_out) {
                     1 => last,
                     more => format!("{last} (the last of {more} such that were left out here)"),
                 });
@@ -132,7 +132,7 @@ impl Refusals {
         }
         self.sources
             .retain(|_, one| one.left_out > 0 || !one.allowance.is_whole(now));
-        told
+        reasons
     }
 }
 
@@ -162,9 +162,9 @@ mod tests {
         refusals.add("user 1000".into(), "more".into(), at(100));
         refusals.add("user 1000".into(), "yet more".into(), at(100));
         assert!(refusals.take(at(109)).is_empty());
-        let told = refusals.take(at(110));
+        let reasons = refusals.take(at(110));
         let expected = "yet more (the last of 2 such that were left out here)";
-        assert_eq!(told, [expected]);
+        assert_eq!(reasons, [expected]);
         assert!(refusals.take(at(1_000)).is_empty());
         assert!(refusals.sources.is_empty(), "what is over is forgotten");
     }

@@ -11,7 +11,7 @@ use tailbound_time::{ClockId, VirtualClock};
 use super::*;
 use crate::wire::{AgentClock, decoder, encode};
 
-struct Host {
+struct LinkHost {
     links: AgentLinks<Monotonic>,
     commands: Commands,
     socket: std::path::PathBuf,
@@ -19,7 +19,7 @@ struct Host {
 }
 
 /// A host that lets agents of all domains in but those of `other`.
-fn host() -> Host {
+fn host() -> LinkHost {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("modes.sock");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -28,7 +28,7 @@ fn host() -> Host {
         _ => Ok(()),
     });
     let (links, commands) = AgentLinks::new(listener, authority, Monotonic).unwrap();
-    Host {
+    LinkHost {
         links,
         commands,
         socket,
@@ -40,7 +40,7 @@ fn soon() -> Option<Instant> {
     Some(Monotonic.now() + Duration::from_millis(20))
 }
 
-impl Host {
+impl LinkHost {
     fn news(&mut self) -> Option<AgentEvent> {
         self.links.wait(soon())
     }
@@ -270,7 +270,7 @@ fn a_host_that_was_held_up_does_not_take_agents_for_gone() {
     let (ours, agent) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     agent.set_nonblocking(true).unwrap();
-    let mut connection = Connection::new(ours, Peer::Guest(5), Instant::ORIGIN);
+    let mut connection = AgentConnection::new(ours, AgentPeer::Guest(5), Instant::ORIGIN);
     connection.domain = Some("arm".into());
     links.connections.push(connection);
     // It answers each ping, and the host does not look for a minute each time.
@@ -312,22 +312,22 @@ fn an_agent_that_asks_without_end_is_answered_and_bounded() {
     assert!((16..100).contains(&asked), "{asked}");
     assert_eq!(host.links.present(), ["arm"]);
     assert!(host.links.refused() >= 100);
-    let told = host.links.take_reasons();
-    assert!(told.len() < 20, "{told:?}");
-    assert!(told[0].contains("\"arm\" asks for modes too often"));
+    let reasons = host.links.take_reasons();
+    assert!(reasons.len() < 20, "{reasons:?}");
+    assert!(reasons[0].contains("\"arm\" asks for modes too often"));
 }
 
 #[test]
 fn strangers_without_end_do_not_fill_the_log() {
     let mut host = host();
-    let mut told = Vec::new();
+    let mut reasons = Vec::new();
     for _ in 0..60 {
         say(&host.agent(), &hello("other", 0));
         host.links.wait(soon());
-        told.extend(host.links.take_reasons());
+        reasons.extend(host.links.take_reasons());
     }
     assert!(host.links.refused() >= 59);
-    assert!((8..30).contains(&told.len()), "{told:?}");
+    assert!((8..30).contains(&reasons.len()), "{reasons:?}");
 }
 
 #[test]

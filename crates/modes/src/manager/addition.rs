@@ -67,9 +67,9 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
 
     /// Knows more modes from now on; [`HostModeManager::check_addition`] has looked at them.
     pub fn add_modes(&mut self, table: ModeTable) {
-        let mut known = self.table.names().into_iter();
+        let mut names = self.table.names().into_iter();
         assert!(
-            known.all(|name| table.mode(name).is_some()),
+            names.all(|name| table.mode(name).is_some()),
             "an addition takes no mode away"
         );
         self.table = table;

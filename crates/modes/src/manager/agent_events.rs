@@ -2,17 +2,19 @@
 
 use tailbound_time::Clock;
 
-use super::{AgentEvent, Agents, Course, HostModeManager, Order, Record, Reservations};
-use crate::transition::Event;
+use super::{
+    ActiveTransition, AgentEvent, Agents, HostModeManager, Order, Reservations, StepRecord,
+};
+use crate::transition::TransitionEvent;
 
 impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
     /// What news mean to the transition; nothing if they are stale, or about something else.
     pub(super) fn handle_in_transition(
         &mut self,
-        course: &mut Course,
+        course: &mut ActiveTransition,
         event: AgentEvent,
-    ) -> Option<Event> {
-        let current = |course: &Course, domain: &str, number: u64| {
+    ) -> Option<TransitionEvent> {
+        let current = |course: &ActiveTransition, domain: &str, number: u64| {
             course.numbers.get(domain) == Some(&number)
         };
         self.take_claims(&event);
@@ -24,8 +26,8 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
                 switched_at,
             } if current(course, &domain, number) => {
                 let switched = domain.clone();
-                self.note(|| Record::Switched { domain: switched });
-                Some(Event::Acknowledged {
+                self.note(|| StepRecord::Switched { domain: switched });
+                Some(TransitionEvent::Acknowledged {
                     domain,
                     received_at,
                     switched_at,
@@ -36,13 +38,13 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
                 number,
                 reason,
                 rolled_back,
-            } if current(course, &domain, number) => Some(Event::Failed {
+            } if current(course, &domain, number) => Some(TransitionEvent::Failed {
                 domain,
                 reason,
                 rolled_back,
             }),
             AgentEvent::Left { domain } if course.numbers.contains_key(&domain) => {
-                Some(Event::Disconnected { domain })
+                Some(TransitionEvent::Disconnected { domain })
             }
             AgentEvent::Joined { domain, number } => {
                 self.number = self.number.max(number);
@@ -56,11 +58,13 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
                 if preempts {
                     let actions = course.transition.give_up(self.clock.now());
                     self.obey(course, actions);
-                    return Some(Event::Woken);
+                    return Some(TransitionEvent::Woken);
                 }
                 None
             }
-            AgentEvent::Done { domain, number, .. } if self.told.get(&domain) == Some(&number) => {
+            AgentEvent::Done { domain, number, .. }
+                if self.order_numbers.get(&domain) == Some(&number) =>
+            {
                 None
             }
             // A late answer: what runs there may not be what should. Or it was told what should hold, and
@@ -100,8 +104,10 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
                 self.number = self.number.max(number);
                 self.tell(&domain);
             }
-            AgentEvent::Done { domain, number, .. } if self.told.get(&domain) == Some(&number) => {
-                self.told.remove(&domain);
+            AgentEvent::Done { domain, number, .. }
+                if self.order_numbers.get(&domain) == Some(&number) =>
+            {
+                self.order_numbers.remove(&domain);
                 if let Some(state) = self.state.domains.get_mut(&domain) {
                     let running = state.tasks_of().clone();
                     state.tasks = Some(running);
@@ -109,9 +115,9 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             }
             // It was told what should hold, and cannot; telling it again changes nothing.
             AgentEvent::Failed { domain, number, .. }
-                if self.told.get(&domain) == Some(&number) =>
+                if self.order_numbers.get(&domain) == Some(&number) =>
             {
-                self.told.remove(&domain);
+                self.order_numbers.remove(&domain);
                 if let Some(state) = self.state.domains.get_mut(&domain) {
                     state.tasks = None;
                 }
@@ -145,14 +151,14 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         let stop: Vec<String> = all.difference(&wanted.tasks).cloned().collect();
         let start: Vec<String> = wanted.tasks.iter().cloned().collect();
         self.number += 1;
-        self.claims.told(domain, self.number, (&stop, &start));
+        self.claims.note_order(domain, self.number, (&stop, &start));
         let order = Order::Change {
             number: self.number,
             mode: wanted.name.clone(),
             stop,
             start,
         };
-        self.told.insert(domain.to_owned(), self.number);
+        self.order_numbers.insert(domain.to_owned(), self.number);
         self.agents.send(domain, order);
     }
 }

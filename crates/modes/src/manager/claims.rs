@@ -24,7 +24,7 @@ struct OfDomain {
 
 impl Claims {
     /// An agent is told to stop and start tasks.
-    pub(super) fn told(
+    pub(super) fn note_order(
         &mut self,
         domain: &str,
         number: u64,
@@ -76,7 +76,7 @@ mod tests {
     fn a_task_is_said_to_be_stopped_from_the_answer_to_the_next_start_or_doubt() {
         let mut claims = Claims::default();
         let (x, y) = (names("x"), names("y"));
-        claims.told("a", 1, (&x, &y));
+        claims.note_order("a", 1, (&x, &y));
         assert_eq!(claims.said_stopped("a", "x"), None, "told is not done");
         claims.done("a", 2, at(5));
         claims.done("b", 1, at(5));
@@ -89,12 +89,12 @@ mod tests {
         assert_eq!(claims.said_stopped("a", "x"), Some(at(6)));
         assert_eq!(claims.said_stopped("a", "y"), None);
         // Said again, it is said since the first time.
-        claims.told("a", 2, (&x, NONE));
+        claims.note_order("a", 2, (&x, NONE));
         assert_eq!(claims.said_stopped("a", "x"), Some(at(6)));
         claims.done("a", 2, at(9));
         assert_eq!(claims.said_stopped("a", "x"), Some(at(6)));
         // An answer counts once.
-        claims.told("a", 3, (&y, &x));
+        claims.note_order("a", 3, (&y, &x));
         assert_eq!(claims.said_stopped("a", "x"), None, "it may start by now");
         claims.done("a", 2, at(10));
         assert_eq!(claims.said_stopped("a", "x"), None);

@@ -16,18 +16,18 @@ use tailbound_model::ResourceInterface;
 
 use super::state::State;
 use crate::table::ModeTable;
-use crate::transition::{Direction, DomainChange, LocalMode};
+use crate::transition::{Direction, DomainChange, DomainMode};
 
 /// Where the manager notes what it is about to do.
-pub trait Journal: Send {
+pub trait StepJournal: Send {
     /// Takes note; returns when it would survive the death of this process.
-    fn note(&mut self, record: &Record);
+    fn note(&mut self, record: &StepRecord);
 }
 
 /// A step of a mode change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "record", deny_unknown_fields)]
-pub enum Record {
+pub enum StepRecord {
     /// No transition is under way, and this holds.
     Holds {
         /// What.
@@ -42,7 +42,7 @@ pub enum Record {
         /// The domains that stop tasks before their reservations shrink.
         stopping: BTreeSet<String>,
         /// What domains fall back to.
-        fallbacks: BTreeMap<String, LocalMode>,
+        fallbacks: BTreeMap<String, DomainMode>,
     },
     /// An agent is told to switch.
     Tells {
@@ -68,7 +68,7 @@ pub enum Record {
     },
 }
 
-impl Record {
+impl StepRecord {
     /// The begin of a transition to a mode, or back to what held.
     pub(super) fn begin(held: &State, mode: &str, changes: &[DomainChange]) -> Self {
         let mut to = held.clone();
@@ -144,35 +144,35 @@ pub struct Resumption {
 }
 
 /// A transition as its records tell of it.
-struct UnderWay {
+struct RecordedTransition {
     from: State,
     to: State,
     /// Domains that have not stopped their tasks yet.
     stopping: BTreeSet<String>,
-    fallbacks: BTreeMap<String, LocalMode>,
+    fallbacks: BTreeMap<String, DomainMode>,
     fallen_back: BTreeSet<String>,
 }
 
 /// What follows from the records of a dead manager, the oldest first; nothing from none.
 pub fn resumption(
-    records: impl IntoIterator<Item = Record>,
+    records: impl IntoIterator<Item = StepRecord>,
     table: &ModeTable,
 ) -> Option<Resumption> {
     let mut held: Option<State> = None;
-    let mut under_way: Option<UnderWay> = None;
+    let mut under_way: Option<RecordedTransition> = None;
     for record in records {
         match record {
-            Record::Holds { state } => {
+            StepRecord::Holds { state } => {
                 held = Some(state);
                 under_way = None;
             }
-            Record::Begins {
+            StepRecord::Begins {
                 from,
                 to,
                 stopping,
                 fallbacks,
             } => {
-                under_way = Some(UnderWay {
+                under_way = Some(RecordedTransition {
                     from,
                     to,
                     stopping,
@@ -180,17 +180,17 @@ pub fn resumption(
                     fallen_back: BTreeSet::new(),
                 });
             }
-            Record::Switched { domain } => {
+            StepRecord::Switched { domain } => {
                 if let Some(course) = &mut under_way {
                     course.stopping.remove(&domain);
                 }
             }
-            Record::Asks { domain, interface } => {
+            StepRecord::Asks { domain, interface } => {
                 if let Some(course) = &mut under_way {
                     course.asks(domain, &interface);
                 }
             }
-            Record::Tells { .. } | Record::Accepted { .. } => {}
+            StepRecord::Tells { .. } | StepRecord::Accepted { .. } => {}
         }
     }
     match under_way {
@@ -203,7 +203,7 @@ pub fn resumption(
     }
 }
 
-impl UnderWay {
+impl RecordedTransition {
     fn asks(&mut self, domain: String, interface: &ResourceInterface) {
         let (Some(fallback), Some(to)) =
             (self.fallbacks.get(&domain), self.to.domains.get(&domain))

@@ -25,16 +25,16 @@ use tailbound_time::{Clock, Instant};
 
 use crate::table::ModeTable;
 use crate::transition::{
-    Cause, DomainChange, Ending, Event, Holdings, Limits, LocalMode, Options, Outcome, Timeline,
-    Transition,
+    Cause, DomainChange, DomainMode, Ending, Holdings, Limits, Options, Timeline, Transition,
+    TransitionEvent, TransitionOutcome,
 };
 pub use addition::AdditionError;
 use boosts::Boosts;
 use claims::Claims;
-pub use journal::{Journal, Record};
+pub use journal::{StepJournal, StepRecord};
 pub use ports::{AgentEvent, Agents, Asker, Order, Reservations};
 pub use requests::ModeError;
-use requests::{UnderWay, is_command};
+use requests::{CurrentChange, is_command};
 pub use state::{DomainState, State};
 
 /// What came of a request for a mode.
@@ -45,7 +45,7 @@ pub struct Report {
     /// The mode that was asked for.
     pub to: String,
     /// How the transition has ended.
-    pub outcome: Outcome,
+    pub outcome: TransitionOutcome,
     /// What happened when.
     pub timeline: Timeline,
     /// What took a transition back that was given up.
@@ -83,27 +83,27 @@ pub struct HostModeManager<R, A, C> {
     /// When the last change began.
     last_begun: Option<Instant>,
     /// The number under which each domain was told what should hold, if nothing was asked of it since.
-    told: BTreeMap<String, u64>,
+    order_numbers: BTreeMap<String, u64>,
     claims: Claims,
     /// After changes that were preempted: what held before them. It is what a later one is taken back
     /// to, and what is made again after our death, since a mixture of modes is none of the table.
     whole: Option<State>,
     boosts: Boosts,
-    journal: Option<Box<dyn Journal>>,
+    journal: Option<Box<dyn StepJournal>>,
 }
 
 /// A transition under way.
-struct Course {
+struct ActiveTransition {
     transition: Transition,
     /// The number of the change that each domain was sent last.
     numbers: BTreeMap<String, u64>,
     /// Interfaces to be asked for when they may hold.
     later: Vec<(Instant, String, ResourceInterface)>,
-    events: VecDeque<Event>,
+    events: VecDeque<TransitionEvent>,
     /// Domains that are told in the end what should hold: their agents have answered something old, or
     /// have come meanwhile.
     stale: BTreeSet<String>,
-    under_way: UnderWay,
+    under_way: CurrentChange,
     /// While it is our turn to change reservations: until when it is kept.
     turn_until: Option<Instant>,
 }
@@ -125,7 +125,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             answered: VecDeque::new(),
             joined: Vec::new(),
             last_begun: None,
-            told: BTreeMap::new(),
+            order_numbers: BTreeMap::new(),
             claims: Claims::default(),
             whole: None,
             boosts: Boosts::default(),
@@ -142,13 +142,13 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
 
     /// The same with a journal. What holds is noted at once.
     #[must_use]
-    pub fn with_journal(mut self, journal: Box<dyn Journal>) -> Self {
+    pub fn with_journal(mut self, journal: Box<dyn StepJournal>) -> Self {
         self.journal = Some(journal);
         self.note_what_holds();
         self
     }
 
-    fn note(&mut self, record: impl FnOnce() -> Record) {
+    fn note(&mut self, record: impl FnOnce() -> StepRecord) {
         if let Some(journal) = &mut self.journal {
             journal.note(&record());
         }
@@ -156,7 +156,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
 
     fn note_what_holds(&mut self) {
         let state = self.whole.as_ref().unwrap_or(&self.state).clone();
-        self.note(|| Record::Holds { state });
+        self.note(|| StepRecord::Holds { state });
     }
 
     /// What holds.
@@ -230,8 +230,8 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         self.last_begun = Some(self.clock.now());
         let from = self.state.mode.clone();
         let old = self.whole.take().unwrap_or_else(|| self.state.clone());
-        self.note(|| Record::begin(&old, mode, &changes));
-        let under_way = UnderWay {
+        self.note(|| StepRecord::begin(&old, mode, &changes));
+        let under_way = CurrentChange {
             to: Some(mode.to_owned()),
             by_command: is_command(asker),
             is_given_up: false,
@@ -267,7 +267,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
     /// Goes to a mode in which all that holds is as it is.
     fn stay(&mut self, mode: &str, changes: &[DomainChange], mut transition: Transition) -> Report {
         let _nothing = transition.begin(self.clock.now());
-        let outcome = transition.outcome().unwrap_or_else(|| Outcome {
+        let outcome = transition.outcome().unwrap_or_else(|| TransitionOutcome {
             ending: Ending::Completed,
             domains: BTreeMap::new(),
         });
@@ -295,7 +295,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         &mut self,
         (from, to): (&str, &str),
         old: State,
-        under_way: UnderWay,
+        under_way: CurrentChange,
     ) -> Option<Box<Report>> {
         let back = self.state.changes_back(&self.table, &old);
         let options = self.table.options();
@@ -303,8 +303,8 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             self.whole = Some(old);
             return None;
         };
-        self.note(|| Record::begin_back(&old));
-        let under_way = UnderWay {
+        self.note(|| StepRecord::begin_back(&old));
+        let under_way = CurrentChange {
             to: None,
             ..under_way
         };
@@ -321,9 +321,9 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         (from, to): (&str, &str),
         changes: &[DomainChange],
         transition: Transition,
-        under_way: UnderWay,
-    ) -> (Report, UnderWay) {
-        let mut course = Course {
+        under_way: CurrentChange,
+    ) -> (Report, CurrentChange) {
+        let mut course = ActiveTransition {
             transition: transition.after(&self.holdings),
             numbers: BTreeMap::new(),
             later: Vec::new(),
@@ -371,7 +371,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
     }
 
     /// The local mode that holds in a domain, or should.
-    pub fn local_mode(&self, domain: &str) -> Option<&LocalMode> {
+    pub fn local_mode(&self, domain: &str) -> Option<&DomainMode> {
         self.state.domains.get(domain).map(DomainState::tasks_of)
     }
 }

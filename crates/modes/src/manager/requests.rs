@@ -18,12 +18,12 @@ const MOST_ANSWERS: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModeError {
     /// There is none of that name.
-    #[error("there is no mode `{mode}`; the description has: {known}")]
+    #[error("there is no mode `{mode}`; the description has: {modes}")]
     Unknown {
         /// The name.
         mode: String,
         /// Those that there are.
-        known: String,
+        modes: String,
     },
     /// The agent of a domain may not ask for it.
     #[error(
@@ -55,7 +55,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         if self.table.mode(mode).is_none() {
             return Err(ModeError::Unknown {
                 mode: mode.to_owned(),
-                known: self.table.names().join(", "),
+                modes: self.table.names().join(", "),
             });
         }
         if let Asker::Domain(domain) = asker
@@ -88,7 +88,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         &mut self,
         by: Asker,
         mode: String,
-        under_way: Option<&mut UnderWay>,
+        under_way: Option<&mut CurrentChange>,
     ) -> bool {
         // What would be refused anyway must neither replace nor end anything.
         if let Err(error) = self.check(&by, &mode) {
@@ -149,7 +149,7 @@ pub(super) fn is_command(asker: &Asker) -> bool {
 }
 
 /// The change that is under way, as requests see it.
-pub(super) struct UnderWay {
+pub(super) struct CurrentChange {
     /// The mode that it goes to; none if it takes another one back.
     pub(super) to: Option<String>,
     /// Whether a command wants it.
@@ -158,7 +158,7 @@ pub(super) struct UnderWay {
     pub(super) is_given_up: bool,
 }
 
-impl UnderWay {
+impl CurrentChange {
     fn goes_to(&self, mode: &str) -> bool {
         !self.is_given_up && self.to.as_deref() == Some(mode)
     }

@@ -5,27 +5,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::table::ModeTable;
-use crate::transition::{DomainChange, Held, LocalMode, Outcome};
+use crate::transition::{DomainChange, DomainMode, HeldMode, TransitionOutcome};
 
 /// What holds in one domain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DomainState {
     /// The mode whose interface holds.
-    pub interface: LocalMode,
+    pub interface: DomainMode,
     /// The mode whose tasks run; `None` if that is not known, and then those of the interface's mode
     /// should.
-    pub tasks: Option<LocalMode>,
+    pub tasks: Option<DomainMode>,
 }
 
 impl DomainState {
     /// The mode whose tasks run, or should.
-    pub fn tasks_of(&self) -> &LocalMode {
+    pub fn tasks_of(&self) -> &DomainMode {
         self.tasks.as_ref().unwrap_or(&self.interface)
     }
 
     /// The interface and the tasks as one mode.
-    fn as_mode(&self, all: &BTreeSet<String>) -> LocalMode {
-        LocalMode {
+    fn as_mode(&self, all: &BTreeSet<String>) -> DomainMode {
+        DomainMode {
             name: self.interface.name.clone(),
             interface: self.interface.interface.clone(),
             tasks: match &self.tasks {
@@ -57,7 +57,7 @@ impl State {
         &self,
         table: &ModeTable,
         mode: &str,
-        target: &BTreeMap<String, LocalMode>,
+        target: &BTreeMap<String, DomainMode>,
     ) -> Vec<DomainChange> {
         let to = |domain: &str| target.get(domain).cloned();
         let mut changes = self.changes(table, to, true);
@@ -83,7 +83,7 @@ impl State {
     fn changes(
         &self,
         table: &ModeTable,
-        to: impl Fn(&str) -> Option<LocalMode>,
+        to: impl Fn(&str) -> Option<DomainMode>,
         forward: bool,
     ) -> Vec<DomainChange> {
         let domains = self.domains.iter();
@@ -106,7 +106,7 @@ impl State {
     }
 
     /// Takes note of what came of a transition.
-    pub fn take_over(&mut self, changes: &[DomainChange], outcome: &Outcome) {
+    pub fn take_over(&mut self, changes: &[DomainChange], outcome: &TransitionOutcome) {
         for change in changes {
             let (Some(settled), Some(state)) = (
                 outcome.domains.get(&change.domain),
@@ -114,10 +114,10 @@ impl State {
             ) else {
                 continue;
             };
-            let of = |held: Held| match held {
-                Held::Old => None,
-                Held::New => Some(change.to.clone()),
-                Held::Fallback => change.fallback.clone(),
+            let of = |held: HeldMode| match held {
+                HeldMode::Old => None,
+                HeldMode::New => Some(change.to.clone()),
+                HeldMode::Fallback => change.fallback.clone(),
             };
             if let Some(mode) = of(settled.interface) {
                 state.interface = mode;

@@ -4,8 +4,10 @@ use tailbound_enforcement::ReservationChange;
 use tailbound_model::ResourceInterface;
 use tailbound_time::{Clock, Duration, Instant};
 
-use super::{AgentEvent, Agents, Course, HostModeManager, Order, Record, Reservations};
-use crate::transition::{Action, Event};
+use super::{
+    ActiveTransition, AgentEvent, Agents, HostModeManager, Order, Reservations, StepRecord,
+};
+use crate::transition::{TransitionAction, TransitionEvent};
 
 /// For so long the turn to change reservations is kept from one change to the next: as long as a change
 /// takes whose agents answer at once. Other programs that reserve wait meanwhile.
@@ -14,15 +16,19 @@ const TURN_FOR: Duration = Duration::from_millis(2);
 impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
     /// Carries actions out, those first for which somebody else works meanwhile: a boost is made ready on the
     /// domain's CPU while its message is written here.
-    pub(super) fn obey(&mut self, course: &mut Course, mut actions: Vec<Action>) {
+    pub(super) fn obey(
+        &mut self,
+        course: &mut ActiveTransition,
+        mut actions: Vec<TransitionAction>,
+    ) {
         actions.sort_by_key(|action| match action {
-            Action::Boost { .. } | Action::Unboost { .. } => 0,
-            Action::Send { .. } | Action::Withdraw { .. } => 1,
-            Action::SetInterface { .. } => 2,
+            TransitionAction::Boost { .. } | TransitionAction::Unboost { .. } => 0,
+            TransitionAction::Send { .. } | TransitionAction::Withdraw { .. } => 1,
+            TransitionAction::SetInterface { .. } => 2,
         });
         for action in actions {
             match action {
-                Action::SetInterface {
+                TransitionAction::SetInterface {
                     domain,
                     interface,
                     not_before,
@@ -34,13 +40,13 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
                         self.set_interface(course, domain, &interface, not_before);
                     }
                 }
-                Action::Send {
+                TransitionAction::Send {
                     domain,
                     mode,
                     stop,
                     start,
                 } => self.send(course, domain, mode, stop, start),
-                Action::Boost {
+                TransitionAction::Boost {
                     domain,
                     if_exhausted,
                 } => {
@@ -50,12 +56,12 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
                         self.reservations.boost(&domain, at_most, if_exhausted);
                     }
                 }
-                Action::Unboost { domain } => {
+                TransitionAction::Unboost { domain } => {
                     if self.boosts.end(&domain, self.clock.now()) {
                         self.reservations.unboost(&domain);
                     }
                 }
-                Action::Withdraw { domain } => {
+                TransitionAction::Withdraw { domain } => {
                     if let Some(number) = course.numbers.remove(&domain) {
                         self.claims.doubt(&domain);
                         self.agents.send(&domain, Order::Withdraw { number });
@@ -66,7 +72,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
     }
 
     /// Takes the turn to change reservations, unless it is ours.
-    fn take_turn(&mut self, course: &mut Course) {
+    fn take_turn(&mut self, course: &mut ActiveTransition) {
         if course.turn_until.is_none() {
             self.reservations.begin_changes();
             course.turn_until = Some(self.clock.now().saturating_add(TURN_FOR));
@@ -74,14 +80,14 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
     }
 
     /// Lets others change reservations.
-    pub(super) fn end_turn(&mut self, course: &mut Course) {
+    pub(super) fn end_turn(&mut self, course: &mut ActiveTransition) {
         if course.turn_until.take().is_some() {
             self.reservations.end_changes();
         }
     }
 
     /// Waits for event, with the turn only as long as it may be kept.
-    fn wait(&mut self, course: &mut Course, wake: Option<Instant>) -> Option<AgentEvent> {
+    fn wait(&mut self, course: &mut ActiveTransition, wake: Option<Instant>) -> Option<AgentEvent> {
         if let Some(until) = course.turn_until
             && wake.is_none_or(|wake| wake > until)
         {
@@ -97,14 +103,14 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
 
     fn set_interface(
         &mut self,
-        course: &mut Course,
+        course: &mut ActiveTransition,
         domain: String,
         interface: &ResourceInterface,
         not_before: Instant,
     ) {
         self.take_turn(course);
         let (asking, asked) = (domain.clone(), interface.clone());
-        self.note(|| Record::Asks {
+        self.note(|| StepRecord::Asks {
             domain: asking,
             interface: asked,
         });
@@ -115,21 +121,21 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         });
         if changed.is_ok() {
             let domain = domain.clone();
-            self.note(|| Record::Accepted { domain });
+            self.note(|| StepRecord::Accepted { domain });
         }
         let event = match changed {
-            Ok(in_force_at) => Event::InterfaceAccepted {
+            Ok(in_force_at) => TransitionEvent::InterfaceAccepted {
                 domain,
                 in_force_at,
             },
-            Err(reason) => Event::InterfaceRefused { domain, reason },
+            Err(reason) => TransitionEvent::InterfaceRefused { domain, reason },
         };
         course.events.push_back(event);
     }
 
     fn send(
         &mut self,
-        course: &mut Course,
+        course: &mut ActiveTransition,
         domain: String,
         mode: String,
         stop: Vec<String>,
@@ -137,7 +143,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
     ) {
         self.number += 1;
         let number = self.number;
-        self.claims.told(&domain, number, (&stop, &start));
+        self.claims.note_order(&domain, number, (&stop, &start));
         let order = Order::Change {
             number,
             mode,
@@ -149,16 +155,18 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             before.is_none_or(|before| before < number),
             "a later change of a domain has a higher number"
         );
-        self.told.remove(&domain);
+        self.order_numbers.remove(&domain);
         let telling = domain.clone();
-        self.note(|| Record::Tells { domain: telling });
+        self.note(|| StepRecord::Tells { domain: telling });
         if !self.agents.send(&domain, order) {
-            course.events.push_back(Event::Disconnected { domain });
+            course
+                .events
+                .push_back(TransitionEvent::Disconnected { domain });
         }
     }
 
     /// The next event of a transition: what has happened already, or what comes from outside.
-    pub(super) fn next_event(&mut self, course: &mut Course) -> Event {
+    pub(super) fn next_event(&mut self, course: &mut ActiveTransition) -> TransitionEvent {
         loop {
             if let Some(event) = course.events.pop_front() {
                 return event;
@@ -173,7 +181,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             let wake = due.chain(course.transition.next_wake()).min();
             // Even where it is time already: an answer that is there is in time, however late we are.
             let Some(event) = self.wait(course, wake) else {
-                return Event::Woken;
+                return TransitionEvent::Woken;
             };
             if let Some(event) = self.handle_in_transition(course, event) {
                 return event;

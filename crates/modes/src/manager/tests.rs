@@ -19,12 +19,12 @@ use tailbound_model::{AgentPlace, ChangePolicy, Cpu, Priority, RequestsMeanwhile
 use tailbound_time::{Duration, Fraction};
 
 use super::*;
-use crate::table::{Agent, Settings, StartOffset};
+use crate::table::{AgentEntry, Settings, StartOffset};
 use crate::transition::Options;
-use host::{Host, Manner};
+use host::{FakeHost, Manner};
 
-fn local(mode: &str, domain: &str, budget_ms: u64) -> LocalMode {
-    LocalMode {
+fn local(mode: &str, domain: &str, budget_ms: u64) -> DomainMode {
+    DomainMode {
         name: mode.into(),
         interface: ResourceInterface {
             budget: Duration::from_millis(budget_ms),
@@ -64,7 +64,7 @@ fn table(requests: RequestsMeanwhile) -> ModeTable {
         // More than there is.
         mode("full", [5, 2, 5]),
     ];
-    let agent = |may: &[&str], fallback: Option<LocalMode>| Agent {
+    let agent = |may: &[&str], fallback: Option<DomainMode>| AgentEntry {
         place: AgentPlace::Inside,
         may_request: may.iter().map(|mode| (*mode).to_owned()).collect(),
         fallback,
@@ -83,8 +83,10 @@ fn table(requests: RequestsMeanwhile) -> ModeTable {
     .unwrap()
 }
 
-fn manager(requests: RequestsMeanwhile) -> (Host, HostModeManager<Host, Host, Host>) {
-    let host = Host::default();
+fn manager(
+    requests: RequestsMeanwhile,
+) -> (FakeHost, HostModeManager<FakeHost, FakeHost, FakeHost>) {
+    let host = FakeHost::default();
     let table = table(requests);
     for (domain, local) in table.mode("run").unwrap() {
         host.manner(domain, Manner::Obeys);
@@ -102,7 +104,7 @@ fn manager(requests: RequestsMeanwhile) -> (Host, HostModeManager<Host, Host, Ho
 const COMMAND: Asker = Asker::Command(1);
 
 /// Serves what comes, for 10 ms.
-fn settle(host: &Host, manager: &mut HostModeManager<Host, Host, Host>) {
+fn settle(host: &FakeHost, manager: &mut HostModeManager<FakeHost, FakeHost, FakeHost>) {
     let until = Some(Instant::from_nanos(host.now().as_nanos() + 10_000_000));
     assert!(manager.serve_one(until).is_none());
 }
@@ -219,7 +221,7 @@ fn answers(requests: RequestsMeanwhile, meanwhile: &[(Asker, &str)]) -> Vec<(Ask
     for (index, (asker, mode)) in meanwhile.iter().enumerate() {
         host.later(5 + index as u64, asked(asker.clone(), mode));
     }
-    let mut found = Vec::new();
+    let mut answers = Vec::new();
     let until = Some(Instant::from_nanos(500_000_000));
     while let Some((asker, answer)) = manager.serve_one(until) {
         let answer = match answer {
@@ -229,9 +231,9 @@ fn answers(requests: RequestsMeanwhile, meanwhile: &[(Asker, &str)]) -> Vec<(Ask
             },
             Err(error) => error.to_string(),
         };
-        found.push((asker, answer));
+        answers.push((asker, answer));
     }
-    found
+    answers
 }
 
 #[test]
@@ -261,20 +263,28 @@ fn requests_wait_replace_each_other_or_come_first() {
 fn agents_ask_for_what_they_may() {
     let of = |domain: &str| Asker::Domain(domain.into());
     let flood: Vec<(Asker, &str)> = std::iter::repeat_n((of("a"), "off"), 500).collect();
-    let found = answers(RequestsMeanwhile::Preempt, &flood);
+    let flood_answers = answers(RequestsMeanwhile::Preempt, &flood);
     // None of them ends the transition, and few are remembered.
-    assert_eq!(found[0], (Asker::Command(0), "rest".to_owned()));
+    assert_eq!(flood_answers[0], (Asker::Command(0), "rest".to_owned()));
     assert!(
-        found[1..]
+        flood_answers[1..]
             .iter()
             .all(|(_, answer)| answer.contains("may not ask"))
     );
-    assert!((1..500).contains(&(found.len() - 1)), "{}", found.len());
-    let found = answers(
+    assert!(
+        (1..500).contains(&(flood_answers.len() - 1)),
+        "{}",
+        flood_answers.len()
+    );
+    let queue_answers = answers(
         RequestsMeanwhile::Queue,
         &[(of("b"), "run"), (of("b"), "run")],
     );
-    assert_eq!(found.len(), 3, "one waits, one is replaced: {found:?}");
+    assert_eq!(
+        queue_answers.len(),
+        3,
+        "one waits, one is replaced: {queue_answers:?}"
+    );
 }
 
 #[test]
@@ -295,7 +305,7 @@ fn changes_keep_their_distance() {
 
 #[test]
 fn a_table_is_whole() {
-    let one: BTreeMap<String, LocalMode> = [("a".to_owned(), local("run", "a", 1))].into();
+    let one: BTreeMap<String, DomainMode> = [("a".to_owned(), local("run", "a", 1))].into();
     let none = BTreeMap::new();
     let modes: BTreeMap<_, _> = [("run".to_owned(), one), ("off".to_owned(), none)].into();
     let table = |initial: &str| {
@@ -308,19 +318,19 @@ fn a_table_is_whole() {
 
 /// A journal that the test reads.
 #[derive(Clone, Default)]
-struct Noted(std::sync::Arc<std::sync::Mutex<Vec<Record>>>);
+struct Noted(std::sync::Arc<std::sync::Mutex<Vec<StepRecord>>>);
 
-impl Journal for Noted {
-    fn note(&mut self, record: &Record) {
+impl StepJournal for Noted {
+    fn note(&mut self, record: &StepRecord) {
         self.0.lock().unwrap().push(record.clone());
     }
 }
 
 /// What each beginning of the journal of a change leads to: budgets of a and c, and the fate.
 fn resumptions(
-    set_up: impl Fn(&Host),
+    set_up: impl Fn(&FakeHost),
     mode: &str,
-) -> Vec<(Option<Record>, (u64, u64), journal::Fate)> {
+) -> Vec<(Option<StepRecord>, (u64, u64), journal::Fate)> {
     let (host, manager) = manager(RequestsMeanwhile::Queue);
     set_up(&host);
     let noted = Noted::default();
@@ -331,17 +341,17 @@ fn resumptions(
     let table = manager.table().clone();
     let ends = 1..=records.len();
     ends.map(|end| {
-        let found = journal::resumption(records[..end].iter().cloned(), &table).unwrap();
+        let resumption = journal::resumption(records[..end].iter().cloned(), &table).unwrap();
         let budget = |domain: &str| {
-            let state = &found.state.domains[domain];
+            let state = &resumption.state.domains[domain];
             state.interface.interface.budget.as_nanos() / 1_000_000
         };
         // Whoever has an agent is not believed to run anything in particular.
-        let agents = found.state.domains.iter();
+        let agents = resumption.state.domains.iter();
         let mut agents = agents.filter(|(name, _)| table.agent_place(name).is_some());
         assert!(agents.all(|(_, state)| state.tasks.is_none()));
         let last = records.get(end - 1).cloned();
-        (last, (budget("a"), budget("c")), found.fate)
+        (last, (budget("a"), budget("c")), resumption.fate)
     })
     .collect()
 }
@@ -349,15 +359,17 @@ fn resumptions(
 #[test]
 fn a_dead_managers_change_is_finished_once_all_that_shrink_have_stopped_their_tasks() {
     use journal::Fate;
-    let found = resumptions(|_| {}, "rest");
-    assert_eq!(found.first().unwrap().2, Fate::NoneUnderWay);
-    assert_eq!(found.last().unwrap().1, (1, 5));
-    let switched =
-        |one: &Option<Record>| matches!(one, Some(Record::Switched { domain }) if domain == "a");
-    let stopped = found.iter().position(|(last, ..)| switched(last)).unwrap();
-    for (place, (last, budgets, fate)) in found.iter().enumerate() {
+    let resumptions = resumptions(|_| {}, "rest");
+    assert_eq!(resumptions.first().unwrap().2, Fate::NoneUnderWay);
+    assert_eq!(resumptions.last().unwrap().1, (1, 5));
+    let switched = |one: &Option<StepRecord>| matches!(one, Some(StepRecord::Switched { domain }) if domain == "a");
+    let stopped = resumptions
+        .iter()
+        .position(|(last, ..)| switched(last))
+        .unwrap();
+    for (place, (last, budgets, fate)) in resumptions.iter().enumerate() {
         let expected = match (place, last) {
-            (_, Some(Record::Holds { .. })) if place > 0 => ((1, 5), Fate::NoneUnderWay),
+            (_, Some(StepRecord::Holds { .. })) if place > 0 => ((1, 5), Fate::NoneUnderWay),
             (0, _) => ((5, 1), Fate::NoneUnderWay),
             _ if place < stopped => ((5, 1), Fate::RolledBack),
             _ => ((1, 5), Fate::Finished),
@@ -374,17 +386,17 @@ fn a_dead_managers_change_that_was_being_taken_back_is_taken_back() {
         .into_iter()
         .flat_map(|b| [Manner::Obeys, Manner::Hangs, Manner::Fails].map(|c| (b, c)));
     for manner in pairs {
-        let set_up = |host: &Host| {
+        let set_up = |host: &FakeHost| {
             host.manner("b", manner.0);
             host.manners("c", &[Manner::Obeys, manner.1, Manner::Obeys]);
         };
-        let found = resumptions(set_up, "rest");
-        let mut begins = found
+        let resumptions = resumptions(set_up, "rest");
+        let mut begins = resumptions
             .iter()
             .enumerate()
-            .filter(|(_, (last, ..))| matches!(last, Some(Record::Begins { .. })));
+            .filter(|(_, (last, ..))| matches!(last, Some(StepRecord::Begins { .. })));
         let (_, back) = (begins.next().unwrap(), begins.next().unwrap().0);
-        for (last, budgets, _) in &found[back..] {
+        for (last, budgets, _) in &resumptions[back..] {
             assert_eq!(*budgets, (5, 1), "{manner:?} {last:?}");
         }
     }

@@ -25,8 +25,8 @@ impl Limits {
     }
 
     fn of(&self, cpu: Cpu) -> Fraction {
-        let found = self.by_cpu.get(&cpu).copied();
-        found.unwrap_or_else(|| Fraction::new(0, 1))
+        let limit = self.by_cpu.get(&cpu).copied();
+        limit.unwrap_or_else(|| Fraction::new(0, 1))
     }
 }
 
@@ -36,7 +36,7 @@ impl Limits {
     "domain \"{domain}\": CPU {cpu} would have to give {asked} with it, and reservations may have \
      {limit} there"
 )]
-pub struct Overload {
+pub struct CapacityOverload {
     /// The domain with which it would be too much.
     pub domain: String,
     /// The CPU.
@@ -49,7 +49,7 @@ pub struct Overload {
 
 /// What one domain takes: so much now, and so much from then on.
 #[derive(Clone, Debug)]
-struct Held {
+struct DomainHolding {
     now: ResourceInterface,
     /// What was accepted and is in force from an instant on, each from a later one.
     later: Vec<(Instant, ResourceInterface)>,
@@ -61,7 +61,7 @@ struct Held {
 /// need not be in force when the next one begins.
 #[derive(Clone, Debug, Default)]
 pub struct Holdings {
-    by_domain: BTreeMap<String, Held>,
+    by_domain: BTreeMap<String, DomainHolding>,
 }
 
 /// The exact share of each CPU of an interface.
@@ -69,7 +69,7 @@ pub(crate) fn share(interface: &ResourceInterface) -> Fraction {
     Fraction::new(interface.budget.as_nanos(), interface.period.as_nanos())
 }
 
-impl Held {
+impl DomainHolding {
     /// The most that it may take of a CPU at an instant or after it.
     fn share_from(&self, cpu: Cpu, at: Instant) -> Fraction {
         let passed = self.later.partition_point(|(from, _)| *from <= at);
@@ -99,7 +99,7 @@ impl Held {
 #[derive(Clone, Debug)]
 pub(super) struct Capacity {
     limits: Limits,
-    held: BTreeMap<String, Held>,
+    held: BTreeMap<String, DomainHolding>,
 }
 
 impl Capacity {
@@ -110,7 +110,7 @@ impl Capacity {
 
     /// Takes note of what a domain has.
     pub(super) fn hold(&mut self, domain: &str, interface: &ResourceInterface) {
-        let held = Held {
+        let held = DomainHolding {
             now: interface.clone(),
             later: Vec::new(),
             promised: None,
@@ -121,8 +121,8 @@ impl Capacity {
     /// Takes note of what the domains of another account have, in place of what was noted.
     pub(super) fn take_over(&mut self, holdings: &Holdings) {
         for (domain, held) in &mut self.held {
-            if let Some(known) = holdings.by_domain.get(domain) {
-                held.clone_from(known);
+            if let Some(holding) = holdings.by_domain.get(domain) {
+                held.clone_from(holding);
             }
         }
     }
@@ -144,8 +144,8 @@ impl Capacity {
         domain: &str,
         interface: &ResourceInterface,
         now: Instant,
-    ) -> Result<Instant, Overload> {
-        let promised = self.held.values().flat_map(Held::instants);
+    ) -> Result<Instant, CapacityOverload> {
+        let promised = self.held.values().flat_map(DomainHolding::instants);
         let mut instants: Vec<Instant> = promised.map(|from| from.max(now)).collect();
         instants.push(now);
         // Domains of one period have their replenishments, and so their changes, at the same instants.
@@ -167,7 +167,7 @@ impl Capacity {
         domain: &str,
         interface: &ResourceInterface,
         at: Instant,
-    ) -> Result<(), Overload> {
+    ) -> Result<(), CapacityOverload> {
         for cpu in &interface.cpus {
             let others = self.held.iter().filter(|(name, _)| *name != domain);
             let sum = others.fold(share(interface), |sum, (_, held)| {
@@ -175,7 +175,7 @@ impl Capacity {
             });
             let limit = self.limits.of(*cpu);
             if sum > limit {
-                return Err(Overload {
+                return Err(CapacityOverload {
                     domain: domain.to_owned(),
                     cpu: *cpu,
                     asked: sum,
@@ -257,8 +257,8 @@ mod tests {
         capacity.accept("a", &percent(50), at(10));
         capacity.accept("a", &percent(20), at(20));
         let room = |capacity: &Capacity, wanted, now| {
-            let found = capacity.room_from("b", &percent(wanted), at(now));
-            found.ok().map(Instant::as_nanos)
+            let from = capacity.room_from("b", &percent(wanted), at(now));
+            from.ok().map(Instant::as_nanos)
         };
         assert_eq!(room(&capacity, 10, 0), Some(0));
         assert_eq!(room(&capacity, 50, 0), Some(10));

@@ -11,7 +11,7 @@ use super::capacity::share;
 
 /// What holds for a domain in a mode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LocalMode {
+pub struct DomainMode {
     /// Its name, for people: the local mode's, or that of the global mode that it belongs to.
     pub name: String,
     /// How much CPU time the domain gets.
@@ -20,7 +20,7 @@ pub struct LocalMode {
     pub tasks: BTreeSet<String>,
 }
 
-impl LocalMode {
+impl DomainMode {
     /// The exact share of each of its CPUs.
     pub fn bandwidth(&self) -> Fraction {
         share(&self.interface)
@@ -33,15 +33,15 @@ pub struct DomainChange {
     /// The domain.
     pub domain: String,
     /// What holds now.
-    pub from: LocalMode,
+    pub from: DomainMode,
     /// Whether its tasks are known to be those; if not, any of them may run, and each task of the new
     /// mode is started.
     pub tasks_known: bool,
     /// What is to hold.
-    pub to: LocalMode,
+    pub to: DomainMode,
     /// What is to hold if the domain does not answer, or cannot switch; without one the whole
     /// transition ends then.
-    pub fallback: Option<LocalMode>,
+    pub fallback: Option<DomainMode>,
     /// Who switches its tasks; nobody if it has no agent.
     pub agent: Option<AgentPlace>,
     /// How long after the stop of its old tasks the new ones start.

@@ -17,7 +17,7 @@ pub struct Options {
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum TransitionAction {
     /// Ask for an interface that is in force no earlier than an instant.
     SetInterface {
         /// Whose.
@@ -59,7 +59,7 @@ pub enum Action {
 
 /// What has happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum TransitionEvent {
     /// The interface was accepted.
     InterfaceAccepted {
         /// Whose.

@@ -7,7 +7,7 @@
 //! accepted; what others get of it is asked for from then on. So at no instant the bandwidths in
 //! force on a CPU add up to more than its limit.
 //!
-//! Feed a [`Transition`] with [`Event`]s, carry out the [`Action`]s that it returns, and wake it at
+//! Feed a [`Transition`] with [`TransitionEvent`]s, carry out the [`TransitionAction`]s that it returns, and wake it at
 //! [`Transition::next_wake`]. Everything that happens is in its [`Timeline`].
 
 mod capacity;
@@ -19,9 +19,9 @@ mod state_machine;
 mod timeline;
 
 pub(crate) use capacity::share;
-pub use capacity::{Holdings, Limits, Overload};
-pub use domain::{Direction, DomainChange, LocalMode};
-pub use events::{Action, Event, Options};
-pub use outcome::{Cause, Ending, Held, Outcome, Settled};
+pub use capacity::{CapacityOverload, Holdings, Limits};
+pub use domain::{Direction, DomainChange, DomainMode};
+pub use events::{Options, TransitionAction, TransitionEvent};
+pub use outcome::{Cause, Ending, HeldMode, Settled, TransitionOutcome};
 pub use state_machine::{Transition, TransitionError};
 pub use timeline::{Step, StepKind, Timeline};

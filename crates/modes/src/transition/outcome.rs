@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tailbound_time::{Duration, nanoseconds};
 
-use super::capacity::Overload;
+use super::capacity::CapacityOverload;
 
 /// Why a transition ends without all that it was to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -53,8 +53,8 @@ pub enum Cause {
     Preempted,
 }
 
-impl From<Overload> for Cause {
-    fn from(overload: Overload) -> Self {
+impl From<CapacityOverload> for Cause {
+    fn from(overload: CapacityOverload) -> Self {
         let reason = overload.to_string();
         Self::Overload { reason }
     }
@@ -64,15 +64,15 @@ impl From<Overload> for Cause {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settled {
     /// The mode whose interface holds, or will from its next replenishment on.
-    pub interface: Held,
+    pub interface: HeldMode,
     /// The mode whose tasks run; `None` if that is not known.
-    pub tasks: Option<Held>,
+    pub tasks: Option<HeldMode>,
 }
 
 /// One of the modes of a [`DomainChange`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Held {
+pub enum HeldMode {
     /// The old one.
     Old,
     /// The new one.
@@ -96,7 +96,7 @@ pub enum Ending {
 
 /// What came of a transition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct TransitionOutcome {
     /// How it has ended.
     pub ending: Ending,
     /// What holds, by domain.

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use tailbound_model::{AgentPlace, TaskStart};
 use tailbound_time::Instant;
 
-use super::capacity::{Capacity, Holdings, Limits, Overload};
-use super::domain::{Direction, DomainChange, LocalMode, switch};
-use super::events::{Action, Event, Options};
-use super::outcome::{Cause, Ending, Held, Outcome, Settled};
+use super::capacity::{Capacity, CapacityOverload, Holdings, Limits};
+use super::domain::{Direction, DomainChange, DomainMode, switch};
+use super::events::{Options, TransitionAction, TransitionEvent};
+use super::outcome::{Cause, Ending, HeldMode, Settled, TransitionOutcome};
 use super::policy::{boosts, boosts_at_once, grows_last, is_one_by_one};
 use super::timeline::{StepKind, Timeline};
 
@@ -26,7 +26,7 @@ pub enum TransitionError {
     Moves(String),
     /// The new mode has more than there is.
     #[error("the new mode does not fit: {0}")]
-    DoesNotFit(#[from] Overload),
+    DoesNotFit(#[from] CapacityOverload),
 }
 
 /// How far a domain is.
@@ -94,7 +94,7 @@ pub struct Transition {
     regardless: bool,
     given_up: Option<Cause>,
     timeline: Timeline,
-    out: Vec<Action>,
+    out: Vec<TransitionAction>,
 }
 
 impl Transition {
@@ -129,12 +129,12 @@ impl Transition {
             },
             settled: Settled {
                 interface: match change.changes_interface() {
-                    true => Held::Old,
-                    false => Held::New,
+                    true => HeldMode::Old,
+                    false => HeldMode::New,
                 },
                 tasks: change.tasks_known.then_some(match change.switches_tasks() {
-                    true => Held::Old,
-                    false => Held::New,
+                    true => HeldMode::Old,
+                    false => HeldMode::New,
                 }),
             },
             boosted: false,
@@ -174,7 +174,7 @@ impl Transition {
     }
 
     /// Begins.
-    pub fn begin(&mut self, now: Instant) -> Vec<Action> {
+    pub fn begin(&mut self, now: Instant) -> Vec<TransitionAction> {
         debug_assert!(self.timeline.began_at.is_none(), "a transition begins once");
         self.capacity.pass(now);
         self.timeline.began_at = Some(now);
@@ -182,32 +182,34 @@ impl Transition {
     }
 
     /// Takes note of what has happened; what is to be done then.
-    pub fn handle(&mut self, event: Event, now: Instant) -> Vec<Action> {
+    pub fn handle(&mut self, event: TransitionEvent, now: Instant) -> Vec<TransitionAction> {
         self.capacity.pass(now);
         match event {
-            Event::InterfaceAccepted {
+            TransitionEvent::InterfaceAccepted {
                 domain,
                 in_force_at,
             } => self.accepted(&domain, in_force_at, now),
-            Event::InterfaceRefused { domain, reason } => self.refused(&domain, reason, now),
-            Event::Acknowledged {
+            TransitionEvent::InterfaceRefused { domain, reason } => {
+                self.refused(&domain, reason, now)
+            }
+            TransitionEvent::Acknowledged {
                 domain,
                 received_at,
                 switched_at,
             } => self.acknowledged(&domain, received_at, switched_at, now),
-            Event::Failed {
+            TransitionEvent::Failed {
                 domain,
                 reason,
                 rolled_back,
             } => self.failed(&domain, reason, rolled_back, now),
-            Event::Disconnected { domain } => self.disconnected(&domain, now),
-            Event::Woken => {}
+            TransitionEvent::Disconnected { domain } => self.disconnected(&domain, now),
+            TransitionEvent::Woken => {}
         }
         self.go_on(now)
     }
 
     /// Begins nothing more: what is under way is ended. For a request that comes before the others.
-    pub fn give_up(&mut self, now: Instant) -> Vec<Action> {
+    pub fn give_up(&mut self, now: Instant) -> Vec<TransitionAction> {
         self.given_up.get_or_insert(Cause::Preempted);
         self.go_on(now)
     }
@@ -226,9 +228,9 @@ impl Transition {
     }
 
     /// What came of it; `None` before its end.
-    pub fn outcome(&self) -> Option<Outcome> {
+    pub fn outcome(&self) -> Option<TransitionOutcome> {
         let over = self.domains.iter().all(|running| self.is_over(running));
-        over.then(|| Outcome {
+        over.then(|| TransitionOutcome {
             ending: match &self.given_up {
                 Some(cause) if !self.all_done() => Ending::GivenUp(cause.clone()),
                 _ if self.without.is_empty() => Ending::Completed,
@@ -268,7 +270,8 @@ impl Transition {
     fn all_done(&self) -> bool {
         self.domains.iter().all(|running| {
             let settled = &running.settled;
-            settled.interface != Held::Old && settled.tasks.is_some_and(|tasks| tasks != Held::Old)
+            settled.interface != HeldMode::Old
+                && settled.tasks.is_some_and(|tasks| tasks != HeldMode::Old)
         })
     }
 
@@ -283,7 +286,7 @@ impl Transition {
     }
 
     /// Does what can be done now, and returns it.
-    fn go_on(&mut self, now: Instant) -> Vec<Action> {
+    fn go_on(&mut self, now: Instant) -> Vec<TransitionAction> {
         for place in 0..self.domains.len() {
             match self.domains[place].phase {
                 Phase::BeforeForce(at) if at <= now => self.ask(place, now),
@@ -383,7 +386,7 @@ impl Transition {
     }
 
     /// Asks for the interface of a mode, from when on there is room for it.
-    fn set_interface(&mut self, place: usize, mode: &LocalMode, phase: Phase, now: Instant) {
+    fn set_interface(&mut self, place: usize, mode: &DomainMode, phase: Phase, now: Instant) {
         let domain = self.domains[place].change.domain.clone();
         match self.capacity.room_from(&domain, &mode.interface, now) {
             Ok(not_before) => {
@@ -393,7 +396,7 @@ impl Transition {
                     self.capacity.promise(&domain, &mode.interface, not_before);
                 }
                 self.note(place, now, StepKind::InterfaceAsked);
-                self.out.push(Action::SetInterface {
+                self.out.push(TransitionAction::SetInterface {
                     domain,
                     interface: mode.interface.clone(),
                     not_before,
@@ -412,9 +415,9 @@ impl Transition {
             return;
         };
         let (mode, held) = match self.domains[place].phase {
-            Phase::Growing | Phase::Shrinking => (&self.domains[place].change.to, Held::New),
+            Phase::Growing | Phase::Shrinking => (&self.domains[place].change.to, HeldMode::New),
             Phase::Reducing => match &self.domains[place].change.fallback {
-                Some(fallback) => (fallback, Held::Fallback),
+                Some(fallback) => (fallback, HeldMode::Fallback),
                 None => return,
             },
             _ => return,
@@ -477,7 +480,7 @@ impl Transition {
     fn ask(&mut self, place: usize, now: Instant) {
         let change = self.domains[place].change.clone();
         if !change.switches_tasks() {
-            self.domains[place].settled.tasks = change.tasks_known.then_some(Held::New);
+            self.domains[place].settled.tasks = change.tasks_known.then_some(HeldMode::New);
             self.tasks_are_switched(place, now);
             return;
         }
@@ -504,7 +507,7 @@ impl Transition {
     fn send(
         &mut self,
         place: usize,
-        mode: &LocalMode,
+        mode: &DomainMode,
         stop: Vec<String>,
         start: Vec<String>,
         now: Instant,
@@ -514,7 +517,7 @@ impl Transition {
         let mode = mode.name.clone();
         // What is not known to run is stopped, and what is not known not to run is started.
         self.domains[place].settled.tasks = None;
-        self.out.push(Action::Send {
+        self.out.push(TransitionAction::Send {
             domain,
             mode,
             stop,
@@ -547,7 +550,7 @@ impl Transition {
             Phase::Asked(_) => {
                 self.note(place, now, step);
                 self.unboost(place, now);
-                self.domains[place].settled.tasks = Some(Held::New);
+                self.domains[place].settled.tasks = Some(HeldMode::New);
                 self.tasks_are_switched(place, now);
             }
             Phase::StoppingToFallBack(_) => {
@@ -559,7 +562,7 @@ impl Transition {
             Phase::FallingBack(_) => {
                 self.note(place, now, step);
                 self.unboost(place, now);
-                self.domains[place].settled.tasks = Some(Held::Fallback);
+                self.domains[place].settled.tasks = Some(HeldMode::Fallback);
                 self.reduce(place, now);
             }
             _ => {}
@@ -599,7 +602,7 @@ impl Transition {
             self.domains[place].boosted = true;
             self.note(place, now, StepKind::Boosted);
             let domain = self.domains[place].change.domain.clone();
-            self.out.push(Action::Boost {
+            self.out.push(TransitionAction::Boost {
                 domain,
                 if_exhausted,
             });
@@ -612,7 +615,7 @@ impl Transition {
         }
         self.note(place, now, StepKind::Unboosted);
         let domain = self.domains[place].change.domain.clone();
-        self.out.push(Action::Unboost { domain });
+        self.out.push(TransitionAction::Unboost { domain });
     }
 
     fn failed(&mut self, domain: &str, reason: String, rolled_back: bool, now: Instant) {
@@ -638,7 +641,7 @@ impl Transition {
             Phase::Asked(_) => !self.waited(place),
             _ => false,
         };
-        let old = (rolled_back && asked_once).then_some(Held::Old);
+        let old = (rolled_back && asked_once).then_some(HeldMode::Old);
         self.domains[place].settled.tasks = old;
         let cause = Cause::Failed {
             domain: domain.to_owned(),
@@ -665,7 +668,7 @@ impl Transition {
         !change.offset.is_zero() && !start.is_empty() && !stop.is_empty()
     }
 
-    fn ask_for_fallback(&mut self, place: usize, fallback: &LocalMode, now: Instant) {
+    fn ask_for_fallback(&mut self, place: usize, fallback: &DomainMode, now: Instant) {
         let change = &self.domains[place].change;
         let either: BTreeSet<String> = change.from.tasks.union(&change.to.tasks).cloned().collect();
         let (stop, _) = switch(&either, &fallback.tasks);
@@ -713,7 +716,7 @@ impl Transition {
         self.note(place, now, StepKind::TimedOut);
         self.unboost(place, now);
         let domain = self.domains[place].change.domain.clone();
-        self.out.push(Action::Withdraw {
+        self.out.push(TransitionAction::Withdraw {
             domain: domain.clone(),
         });
         if self.domains[place].change.fallback.is_some() {
@@ -733,7 +736,7 @@ impl Transition {
             return;
         };
         let has = match running.settled.interface {
-            Held::New => &running.change.to,
+            HeldMode::New => &running.change.to,
             _ => &running.change.from,
         };
         if fallback.bandwidth() > has.bandwidth() || fallback.interface == has.interface {

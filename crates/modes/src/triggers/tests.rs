@@ -15,15 +15,15 @@ fn at(count_ms: u64) -> Instant {
     Instant::from_nanos(count_ms * 1_000_000)
 }
 
-fn schedule(every_ms: u64, offset_ms: u64) -> Trigger {
+fn schedule(every_ms: u64, offset_ms: u64) -> ModeTrigger {
     let described = model::Trigger::Schedule {
         every: ms(every_ms),
         offset: ms(offset_ms),
     };
-    Trigger::described("rest", 0, &described)
+    ModeTrigger::described("rest", 0, &described)
 }
 
-fn condition(above: Option<f64>, below: Option<f64>, window_ms: u64) -> Trigger {
+fn condition(above: Option<f64>, below: Option<f64>, window_ms: u64) -> ModeTrigger {
     let described = model::Trigger::Condition {
         domain: "arm".into(),
         metric: Metric::Depletions,
@@ -31,19 +31,19 @@ fn condition(above: Option<f64>, below: Option<f64>, window_ms: u64) -> Trigger 
         below: below.map(Percent),
         window: ms(window_ms),
     };
-    Trigger::described("rest", 1, &described)
+    ModeTrigger::described("rest", 1, &described)
 }
 
-fn counts(periods: u64, depletions: u64) -> BTreeMap<String, Counts> {
-    let counts = Counts {
+fn counts(periods: u64, depletions: u64) -> BTreeMap<String, LedgerCounts> {
+    let counts = LedgerCounts {
         periods,
         depletions,
-        ..Counts::default()
+        ..LedgerCounts::default()
     };
     [("arm".to_owned(), counts)].into()
 }
 
-fn fires(triggers: &mut Triggers, now_ms: u64, counts: &BTreeMap<String, Counts>) -> bool {
+fn fires(triggers: &mut Triggers, now_ms: u64, counts: &BTreeMap<String, LedgerCounts>) -> bool {
     !triggers.look(at(now_ms), "run", counts).is_empty()
 }
 
@@ -124,7 +124,7 @@ fn without_a_period_nothing_is_known() {
 
 #[test]
 fn each_metric_is_a_share_of_its_own_whole() {
-    let counted = Counts {
+    let counted = LedgerCounts {
         periods: 8,
         depletions: 2,
         skipped: 2,

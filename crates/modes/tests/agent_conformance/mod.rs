@@ -128,25 +128,25 @@ fn serves_the_real_host(language: Language) {
     };
     let before = Monotonic.now();
     assert!(links.send(DOMAIN, order(1, "rest", &["move", "hold"], &["scan"])));
-    let told = news(&mut links);
+    let event = news(&mut links);
     let AgentEvent::Done {
         number: 1,
         received_at,
         switched_at,
         ..
-    } = told
+    } = event
     else {
-        panic!("{told:?}");
+        panic!("{event:?}");
     };
     // Its times are of our clock.
     assert!(before <= received_at && received_at <= switched_at && switched_at <= Monotonic.now());
     subject.expect_calls(&["stop move", "stop hold", "start scan"]);
     assert!(links.send(DOMAIN, order(2, "run", &["scan"], &["move", "broken"])));
-    let told = news(&mut links);
+    let event = news(&mut links);
     assert!(
-        matches!(&told, AgentEvent::Failed { number: 2, rolled_back: true, reason, .. }
+        matches!(&event, AgentEvent::Failed { number: 2, rolled_back: true, reason, .. }
             if reason.contains("broken") && reason.contains("does not start")),
-        "{told:?}"
+        "{event:?}"
     );
     subject.request("calibrate");
     let asked = AgentEvent::Asked {
@@ -326,8 +326,8 @@ fn the_c_agent_takes_any_bytes() {
             .args(["100000", &seed.to_string()])
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "seed {seed}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "seed {seed}: {stderr}");
     }
     std::fs::remove_file(fuzz).unwrap();
 }

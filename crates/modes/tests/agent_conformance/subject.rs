@@ -57,8 +57,8 @@ pub fn compile(program: &str) -> PathBuf {
         .arg(&built)
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
     built
 }
 
@@ -69,11 +69,11 @@ pub fn is_there(language: Language) -> bool {
         Language::C => ("cc", "cc"),
         Language::Python => ("python3", "python3"),
     };
-    let found = Command::new(program).arg("--version").output().is_ok();
-    if !found {
+    let is_installed = Command::new(program).arg("--version").output().is_ok();
+    if !is_installed {
         eprintln!("SKIP agent conformance, {language:?}: needs {needed}");
     }
-    found
+    is_installed
 }
 
 enum Body {

@@ -123,9 +123,9 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
-        let (known, mut draws) = (weather.clone(), ChaCha8Rng::seed_from_u64(seed));
+        let (thread_weather, mut draws) = (weather.clone(), ChaCha8Rng::seed_from_u64(seed));
         let thread = std::thread::spawn(move || {
-            while !known.is_over() {
+            while !thread_weather.is_over() {
                 let Ok((near, _)) = listener.accept() else {
                     pause();
                     continue;
@@ -135,7 +135,7 @@ impl Relay {
                     socket.set_nonblocking(true).unwrap();
                     socket.set_nodelay(true).unwrap();
                 }
-                pass_on([Box::new(near), Box::new(far)], &known, &mut draws);
+                pass_on([Box::new(near), Box::new(far)], &thread_weather, &mut draws);
             }
         });
         Self {
@@ -170,11 +170,11 @@ impl SerialLine {
             listener.set_nonblocking(true).unwrap();
             listener
         });
-        let (known, mut draws) = (weather.clone(), ChaCha8Rng::seed_from_u64(seed));
+        let (thread_weather, mut draws) = (weather.clone(), ChaCha8Rng::seed_from_u64(seed));
         let thread = std::thread::spawn(move || {
             let mut ends: [Option<UnixStream>; 2] = [None, None];
             let mut directions = [Direction::default(), Direction::default()];
-            while !known.is_over() {
+            while !thread_weather.is_over() {
                 for (end, listener) in ends.iter_mut().zip(&listeners) {
                     // One at a time, as a device is opened once.
                     if end.is_none()
@@ -184,7 +184,7 @@ impl SerialLine {
                         *end = Some(stream);
                     }
                 }
-                let stormy = known.stormy.load(Ordering::SeqCst);
+                let stormy = thread_weather.stormy.load(Ordering::SeqCst);
                 let mut idle = true;
                 for (from, direction) in directions.iter_mut().enumerate() {
                     let (left, right) = ends.split_at_mut(1);

@@ -20,7 +20,7 @@ use tailbound_modes::agent::{Agent, AgentHandle, Event, Patience};
 use tailbound_modes::links::{AgentLinks, Ways};
 use tailbound_modes::manager::{Asker, HostModeManager, Report};
 use tailbound_modes::table::{self, ModeTable, Settings};
-use tailbound_modes::transition::{Limits, LocalMode, Options};
+use tailbound_modes::transition::{DomainMode, Limits, Options};
 use tailbound_modes::wire::{Name, TaskLists};
 use tailbound_time::{Clock, Duration, Fraction};
 
@@ -46,7 +46,7 @@ pub const BUDGETS: [(&str, [(&str, u64); 2]); 2] = [
 ];
 
 fn table() -> ModeTable {
-    let local = |mode: &str, budget_ms: u64| LocalMode {
+    let local = |mode: &str, budget_ms: u64| DomainMode {
         name: mode.into(),
         interface: interface(budget_ms),
         tasks: [format!("{mode}-task")].into(),
@@ -55,7 +55,7 @@ fn table() -> ModeTable {
         let locals = domains.map(|(domain, budget)| (domain.to_owned(), local(mode, budget)));
         (mode.to_owned(), BTreeMap::from(locals))
     });
-    let agent = || table::Agent {
+    let agent = || table::AgentEntry {
         place: AgentPlace::Inside,
         may_request: BTreeSet::new(),
         fallback: None,
@@ -165,13 +165,13 @@ impl Running {
         let name: Name = domain.parse().unwrap();
         let boot = boot_id().unwrap();
         let events = Arc::new(Mutex::new(Vec::new()));
-        let told = Arc::clone(&events);
+        let log = Arc::clone(&events);
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             let made = Agent::new(name, &boot, connector, engine, Monotonic, patience);
             let mut agent = made.unwrap();
             sender.send(agent.handle()).unwrap();
-            let mut observe = |event: Event| told.lock().unwrap().push(format!("{event:?}"));
+            let mut observe = |event: Event| log.lock().unwrap().push(format!("{event:?}"));
             agent.run(&mut observe).unwrap();
         });
         Self {

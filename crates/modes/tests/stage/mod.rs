@@ -18,7 +18,7 @@ use tailbound_linux::task_process::{Activity, TaskProcess};
 use tailbound_modes::agent::link::UnixConnector;
 use tailbound_modes::agent::signals::SignalledProcesses;
 use tailbound_modes::agent::{Agent, AgentHandle, Event, Patience, TaskEngine, TaskTable};
-use tailbound_modes::wire::{AgentMessage, Decoder, HostMessage, Name, decoder, encode};
+use tailbound_modes::wire::{AgentMessage, HostMessage, ModeDecoder, Name, decoder, encode};
 use tailbound_time::Duration;
 
 /// How long a test waits for something before it fails.
@@ -107,7 +107,7 @@ impl Host {
 /// The host's end of one connection.
 pub struct Peer {
     pub stream: UnixStream,
-    decoder: Decoder,
+    decoder: ModeDecoder,
 }
 
 impl Peer {
@@ -223,12 +223,15 @@ const COUNTS_VARIABLE: &str = "TAILBOUND_TEST_COUNTS_FOR";
 /// Not a test: the program that a [`Process`] starts, which counts until it is killed.
 #[test]
 fn counts() {
-    let Ok(told) = std::env::var(COUNTS_VARIABLE) else {
+    let Ok(counts) = std::env::var(COUNTS_VARIABLE) else {
         return;
     };
-    let numbers: Vec<u32> = told.split(' ').map(|text| text.parse().unwrap()).collect();
+    let numbers: Vec<u32> = counts
+        .split(' ')
+        .map(|text| text.parse().unwrap())
+        .collect();
     let [parent, descriptor, threads] = numbers[..] else {
-        panic!("{told}");
+        panic!("{counts}");
     };
     let memory = OpenOptions::new()
         .read(true)

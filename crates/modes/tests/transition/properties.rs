@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tailbound_model::{AgentPlace, ChangePolicy, Cpu, TaskStart};
-use tailbound_modes::transition::{DomainChange, Ending, Held, LocalMode, Options};
+use tailbound_modes::transition::{DomainChange, DomainMode, Ending, HeldMode, Options};
 use tailbound_time::Duration;
 
 use super::world::{Agent, change, limit, mode, run};
@@ -72,7 +72,7 @@ const ALL: [ChangePolicy; 5] = [
 const LIMIT_PERCENT: u64 = 101;
 
 /// What a mode asks of a CPU, in millionths.
-fn millionths(mode: &LocalMode) -> u64 {
+fn millionths(mode: &DomainMode) -> u64 {
     mode.interface.budget.as_nanos() * 1_000_000 / mode.interface.period.as_nanos()
 }
 
@@ -132,16 +132,16 @@ proptest! {
             let settled = &outcome.domains[domain];
             let last = &history.interfaces.last().unwrap().1;
             let expected = match settled.interface {
-                Held::Old => &change.from.interface,
-                Held::New => &change.to.interface,
-                Held::Fallback => &change.fallback.as_ref().unwrap().interface,
+                HeldMode::Old => &change.from.interface,
+                HeldMode::New => &change.to.interface,
+                HeldMode::Fallback => &change.fallback.as_ref().unwrap().interface,
             };
             prop_assert_eq!(last, expected, "{}: {:?}", domain, world.trace);
             let tasks = &history.tasks.last().unwrap().1;
             match settled.tasks {
-                Some(Held::New) => prop_assert_eq!(tasks, &change.to.tasks),
-                Some(Held::Old) => prop_assert_eq!(tasks, &change.from.tasks),
-                Some(Held::Fallback) => {
+                Some(HeldMode::New) => prop_assert_eq!(tasks, &change.to.tasks),
+                Some(HeldMode::Old) => prop_assert_eq!(tasks, &change.from.tasks),
+                Some(HeldMode::Fallback) => {
                     prop_assert_eq!(tasks, &change.fallback.as_ref().unwrap().tasks);
                 }
                 None => {}
@@ -169,7 +169,7 @@ proptest! {
         });
         prop_assert_eq!(outcome.ending, Ending::Completed);
         for settled in outcome.domains.values() {
-            let all_new = settled.interface == Held::New && settled.tasks == Some(Held::New);
+            let all_new = settled.interface == HeldMode::New && settled.tasks == Some(HeldMode::New);
             prop_assert!(all_new, "{settled:?}");
         }
     }

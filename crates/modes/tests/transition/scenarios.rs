@@ -26,7 +26,8 @@ use std::path::Path;
 
 use tailbound_model::{AgentPlace, ChangePolicy, Cpu, Priority, ResourceInterface, TaskStart};
 use tailbound_modes::transition::{
-    DomainChange, Event, Held, Limits, LocalMode, Options, Outcome, Transition,
+    DomainChange, DomainMode, HeldMode, Limits, Options, Transition, TransitionEvent,
+    TransitionOutcome,
 };
 use tailbound_time::{Duration, Fraction, Instant};
 
@@ -64,14 +65,14 @@ fn named<T: serde::de::DeserializeOwned>(name: &str) -> T {
 }
 
 /// Reads `NAME BUDGET/PERIOD {TASKS}`, and leaves what follows.
-fn mode(text: &str, cpu: Cpu) -> (LocalMode, &str) {
+fn mode(text: &str, cpu: Cpu) -> (DomainMode, &str) {
     let (head, rest) = text.split_once('{').unwrap_or_else(|| panic!("{text}"));
     let (tasks, rest) = rest.split_once('}').unwrap_or_else(|| panic!("{text}"));
     let [name, share] = head.split_whitespace().collect::<Vec<_>>()[..] else {
         panic!("{text}");
     };
     let (budget, period) = share.split_once('/').unwrap_or_else(|| panic!("{text}"));
-    let mode = LocalMode {
+    let mode = DomainMode {
         name: name.to_owned(),
         interface: ResourceInterface {
             budget: length(budget),
@@ -141,16 +142,16 @@ fn move_to(change: &mut DomainChange, cpu: Cpu) {
 
 /// What takes a change back after what came of it; as in the manager, agents that have not answered are
 /// not asked again.
-fn back(change: &DomainChange, outcome: &Outcome) -> DomainChange {
+fn back(change: &DomainChange, outcome: &TransitionOutcome) -> DomainChange {
     let settled = &outcome.domains[&change.domain];
-    let mode = |held: Held| match held {
-        Held::Old => &change.from,
-        Held::New => &change.to,
-        Held::Fallback => change.fallback.as_ref().unwrap(),
+    let mode = |held: HeldMode| match held {
+        HeldMode::Old => &change.from,
+        HeldMode::New => &change.to,
+        HeldMode::Fallback => change.fallback.as_ref().unwrap(),
     };
     let any: BTreeSet<String> = change.from.tasks.union(&change.to.tasks).cloned().collect();
     DomainChange {
-        from: LocalMode {
+        from: DomainMode {
             tasks: settled.tasks.map_or(any, |held| mode(held).tasks.clone()),
             ..mode(settled.interface).clone()
         },
@@ -254,7 +255,7 @@ impl Script {
                     self.step(now, |world, transition| world.begin(transition));
                 }
             }
-            ("wake", [now]) => self.feed(now, Event::Woken),
+            ("wake", [now]) => self.feed(now, TransitionEvent::Woken),
             ("give-up", [now]) => self.step(now, |world, transition| world.give_up(transition)),
             _ => self.tell(verb, words),
         }
@@ -267,32 +268,32 @@ impl Script {
         };
         let domain = (*domain).to_owned();
         let event = match (verb, rest) {
-            ("answer", []) => Event::Acknowledged {
+            ("answer", []) => TransitionEvent::Acknowledged {
                 domain,
                 received_at: at(now),
                 switched_at: at(now),
             },
-            ("answer", [switched]) => Event::Acknowledged {
+            ("answer", [switched]) => TransitionEvent::Acknowledged {
                 domain,
                 received_at: at(switched),
                 switched_at: at(switched),
             },
-            ("fail", []) => Event::Failed {
+            ("fail", []) => TransitionEvent::Failed {
                 domain,
                 reason: "it broke".into(),
                 rolled_back: true,
             },
-            ("fail", ["in-doubt"]) => Event::Failed {
+            ("fail", ["in-doubt"]) => TransitionEvent::Failed {
                 domain,
                 reason: "it broke".into(),
                 rolled_back: false,
             },
-            ("lose", []) => Event::Disconnected { domain },
-            ("accept", [in_force_at]) => Event::InterfaceAccepted {
+            ("lose", []) => TransitionEvent::Disconnected { domain },
+            ("accept", [in_force_at]) => TransitionEvent::InterfaceAccepted {
                 domain,
                 in_force_at: at(in_force_at),
             },
-            ("decline", []) => Event::InterfaceRefused {
+            ("decline", []) => TransitionEvent::InterfaceRefused {
                 domain,
                 reason: "no".into(),
             },
@@ -354,7 +355,7 @@ impl Script {
         self.write_down();
     }
 
-    fn feed(&mut self, now: &str, event: Event) {
+    fn feed(&mut self, now: &str, event: TransitionEvent) {
         self.step(now, |world, transition| world.feed(transition, event));
     }
 

@@ -1,6 +1,8 @@
 //! What transitions are told, ask for and come to, in words.
 
-use tailbound_modes::transition::{Action, Ending, Event, Held, Outcome};
+use tailbound_modes::transition::{
+    Ending, HeldMode, TransitionAction, TransitionEvent, TransitionOutcome,
+};
 use tailbound_time::{Duration, Instant};
 
 /// An instant, as a length since the origin.
@@ -9,14 +11,16 @@ pub fn instant(at: Instant) -> String {
 }
 
 /// What happens.
-pub fn event(event: &Event, now: Instant) -> String {
+pub fn event(event: &TransitionEvent, now: Instant) -> String {
     match event {
-        Event::InterfaceAccepted {
+        TransitionEvent::InterfaceAccepted {
             domain,
             in_force_at,
         } => format!("{domain} accepted, in force at {}", instant(*in_force_at)),
-        Event::InterfaceRefused { domain, reason } => format!("{domain} refused: {reason}"),
-        Event::Acknowledged {
+        TransitionEvent::InterfaceRefused { domain, reason } => {
+            format!("{domain} refused: {reason}")
+        }
+        TransitionEvent::Acknowledged {
             domain,
             switched_at,
             ..
@@ -24,7 +28,7 @@ pub fn event(event: &Event, now: Instant) -> String {
             true => format!("{domain} switched"),
             false => format!("{domain} switched at {}", instant(*switched_at)),
         },
-        Event::Failed {
+        TransitionEvent::Failed {
             domain,
             reason,
             rolled_back,
@@ -32,15 +36,15 @@ pub fn event(event: &Event, now: Instant) -> String {
             true => format!("{domain} failed, tasks as before: {reason}"),
             false => format!("{domain} failed, tasks in doubt: {reason}"),
         },
-        Event::Disconnected { domain } => format!("{domain} disconnected"),
-        Event::Woken => "woken".to_owned(),
+        TransitionEvent::Disconnected { domain } => format!("{domain} disconnected"),
+        TransitionEvent::Woken => "woken".to_owned(),
     }
 }
 
 /// What is to be done, indented below what it comes of.
-pub fn action(action: &Action, now: Instant) -> String {
+pub fn action(action: &TransitionAction, now: Instant) -> String {
     match action {
-        Action::SetInterface {
+        TransitionAction::SetInterface {
             domain,
             interface,
             not_before,
@@ -51,7 +55,7 @@ pub fn action(action: &Action, now: Instant) -> String {
                 false => format!("  set {domain} {share}"),
             }
         }
-        Action::Send {
+        TransitionAction::Send {
             domain,
             mode,
             stop,
@@ -65,20 +69,20 @@ pub fn action(action: &Action, now: Instant) -> String {
             }
             words
         }
-        Action::Boost {
+        TransitionAction::Boost {
             domain,
             if_exhausted,
         } => match if_exhausted {
             true => format!("  boost {domain} if exhausted"),
             false => format!("  boost {domain}"),
         },
-        Action::Unboost { domain } => format!("  unboost {domain}"),
-        Action::Withdraw { domain } => format!("  withdraw {domain}"),
+        TransitionAction::Unboost { domain } => format!("  unboost {domain}"),
+        TransitionAction::Withdraw { domain } => format!("  withdraw {domain}"),
     }
 }
 
 /// What came of a transition, and after how long: its ending, and what holds in each domain.
-pub fn outcome(outcome: &Outcome, latency: Duration) -> Vec<String> {
+pub fn outcome(outcome: &TransitionOutcome, latency: Duration) -> Vec<String> {
     let ending = match &outcome.ending {
         Ending::Completed => "completed".to_owned(),
         Ending::GivenUp(cause) => format!("given up, {cause}"),
@@ -96,10 +100,10 @@ pub fn outcome(outcome: &Outcome, latency: Duration) -> Vec<String> {
     lines
 }
 
-fn held(held: Held) -> &'static str {
+fn held(held: HeldMode) -> &'static str {
     match held {
-        Held::Old => "old",
-        Held::New => "new",
-        Held::Fallback => "fallback",
+        HeldMode::Old => "old",
+        HeldMode::New => "new",
+        HeldMode::Fallback => "fallback",
     }
 }

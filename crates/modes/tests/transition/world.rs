@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tailbound_model::{AgentPlace, Cpu, Priority, ResourceInterface};
 use tailbound_modes::transition::{
-    Action, DomainChange, Event, Limits, LocalMode, Options, Outcome, Transition,
+    DomainChange, DomainMode, Limits, Options, Transition, TransitionAction, TransitionEvent,
+    TransitionOutcome,
 };
 use tailbound_time::{Duration, Fraction, Instant};
 
@@ -25,8 +26,8 @@ pub enum Agent {
 }
 
 /// A local mode on CPU 0.
-pub fn mode(name: &str, budget_us: u64, period_us: u64, tasks: &[&str]) -> LocalMode {
-    LocalMode {
+pub fn mode(name: &str, budget_us: u64, period_us: u64, tasks: &[&str]) -> DomainMode {
+    DomainMode {
         name: name.into(),
         interface: ResourceInterface {
             budget: Duration::from_micros(budget_us),
@@ -39,7 +40,7 @@ pub fn mode(name: &str, budget_us: u64, period_us: u64, tasks: &[&str]) -> Local
 }
 
 /// A change of one domain with an agent inside.
-pub fn change(domain: &str, from: LocalMode, to: LocalMode) -> DomainChange {
+pub fn change(domain: &str, from: DomainMode, to: DomainMode) -> DomainChange {
     DomainChange {
         offset: Duration::ZERO,
         fallback_offset: Duration::ZERO,
@@ -80,7 +81,7 @@ pub struct World {
     pub most_boosted: usize,
     /// What happened and what was done about it, a line each.
     pub trace: Vec<String>,
-    events: BTreeMap<(Instant, usize), Event>,
+    events: BTreeMap<(Instant, usize), TransitionEvent>,
     tasks_then: BTreeMap<usize, BTreeSet<String>>,
     next: usize,
 }
@@ -109,34 +110,34 @@ impl World {
         }
     }
 
-    fn later(&mut self, after: Duration, event: Event) -> usize {
+    fn later(&mut self, after: Duration, event: TransitionEvent) -> usize {
         self.next += 1;
         let at = self.now.saturating_add(after);
         self.events.insert((at, self.next), event);
         self.next
     }
 
-    fn carry_out(&mut self, action: Action) {
+    fn carry_out(&mut self, action: TransitionAction) {
         match action {
-            Action::SetInterface {
+            TransitionAction::SetInterface {
                 domain,
                 interface,
                 not_before,
             } => self.set_interface(domain, interface, not_before),
-            Action::Send {
+            TransitionAction::Send {
                 domain,
                 stop,
                 start,
                 ..
             } => self.send(domain, &stop, start),
-            Action::Boost { domain, .. } => {
+            TransitionAction::Boost { domain, .. } => {
                 assert!(self.boosted.insert(domain), "boosted twice");
                 self.most_boosted = self.most_boosted.max(self.boosted.len());
             }
-            Action::Unboost { domain } => {
+            TransitionAction::Unboost { domain } => {
                 assert!(self.boosted.remove(&domain), "was not boosted");
             }
-            Action::Withdraw { .. } => {}
+            TransitionAction::Withdraw { .. } => {}
         }
     }
 
@@ -151,7 +152,10 @@ impl World {
         });
         if not_yet || self.refuses.contains(&domain) {
             let reason = "no".to_owned();
-            self.later(self.accepting, Event::InterfaceRefused { domain, reason });
+            self.later(
+                self.accepting,
+                TransitionEvent::InterfaceRefused { domain, reason },
+            );
             return;
         }
         // In force at the first replenishment, on a grid from zero, that is allowed.
@@ -165,7 +169,7 @@ impl World {
         history.interfaces.push((in_force_at, interface));
         self.later(
             self.accepting,
-            Event::InterfaceAccepted {
+            TransitionEvent::InterfaceAccepted {
                 domain,
                 in_force_at,
             },
@@ -176,13 +180,13 @@ impl World {
         match self.agents[&domain] {
             Agent::Hangs => {}
             Agent::Ends(after) => {
-                self.later(after, Event::Disconnected { domain });
+                self.later(after, TransitionEvent::Disconnected { domain });
             }
             Agent::Fails(after) => {
                 let (reason, rolled_back) = ("it broke".to_owned(), true);
                 self.later(
                     after,
-                    Event::Failed {
+                    TransitionEvent::Failed {
                         domain,
                         reason,
                         rolled_back,
@@ -194,7 +198,7 @@ impl World {
                 tasks.retain(|task| !stop.contains(task));
                 tasks.extend(start);
                 let at = self.now.saturating_add(after);
-                let answer = Event::Acknowledged {
+                let answer = TransitionEvent::Acknowledged {
                     domain,
                     received_at: at,
                     switched_at: at,
@@ -206,14 +210,18 @@ impl World {
     }
 
     /// Begins a transition now.
-    pub fn begin(&mut self, transition: &mut Transition) -> Vec<Action> {
+    pub fn begin(&mut self, transition: &mut Transition) -> Vec<TransitionAction> {
         let actions = transition.begin(self.now);
         self.note("begin", &actions);
         actions
     }
 
     /// Lets something happen to a transition now.
-    pub fn feed(&mut self, transition: &mut Transition, event: Event) -> Vec<Action> {
+    pub fn feed(
+        &mut self,
+        transition: &mut Transition,
+        event: TransitionEvent,
+    ) -> Vec<TransitionAction> {
         let words = words::event(&event, self.now);
         let actions = transition.handle(event, self.now);
         self.note(&words, &actions);
@@ -221,13 +229,13 @@ impl World {
     }
 
     /// Has a transition given up now.
-    pub fn give_up(&mut self, transition: &mut Transition) -> Vec<Action> {
+    pub fn give_up(&mut self, transition: &mut Transition) -> Vec<TransitionAction> {
         let actions = transition.give_up(self.now);
         self.note("give up", &actions);
         actions
     }
 
-    fn note(&mut self, event: &str, actions: &[Action]) {
+    fn note(&mut self, event: &str, actions: &[TransitionAction]) {
         self.trace
             .push(format!("{} {event}", words::instant(self.now)));
         let actions = actions.iter().map(|action| words::action(action, self.now));
@@ -235,7 +243,7 @@ impl World {
     }
 
     /// Runs a transition to its end.
-    pub fn run(&mut self, transition: &mut Transition) -> Outcome {
+    pub fn run(&mut self, transition: &mut Transition) -> TransitionOutcome {
         let mut actions = self.begin(transition);
         for _ in 0..10_000 {
             for action in actions {
@@ -253,7 +261,7 @@ impl World {
 
     /// What happens next, at which the clock then stands: what was to come of an action, or the wake that
     /// the transition asks for.
-    fn next_event(&mut self, transition: &Transition) -> Event {
+    fn next_event(&mut self, transition: &Transition) -> TransitionEvent {
         let woken = transition.next_wake();
         let first = self.events.first_key_value().map(|(key, _)| *key);
         let first = first.filter(|(at, _)| woken.is_none_or(|woken| *at <= woken));
@@ -261,10 +269,10 @@ impl World {
         else {
             let woken = woken.expect("nothing happens any more, and it is not over");
             self.now = self.now.max(woken);
-            return Event::Woken;
+            return TransitionEvent::Woken;
         };
         self.now = self.now.max(at);
-        if let (Some(tasks), Event::Acknowledged { domain, .. }) =
+        if let (Some(tasks), TransitionEvent::Acknowledged { domain, .. }) =
             (self.tasks_then.remove(&number), &event)
         {
             let history = self.histories.get_mut(domain).unwrap();
@@ -313,7 +321,7 @@ pub fn run(
     limits: Limits,
     options: Options,
     prepare: impl FnOnce(&mut World),
-) -> (World, Transition, Outcome) {
+) -> (World, Transition, TransitionOutcome) {
     let mut transition = Transition::new(changes.to_vec(), limits, options).unwrap();
     let mut world = World::of(changes);
     prepare(&mut world);

@@ -75,12 +75,12 @@ pub(super) fn methods(report: &RunReport) -> String {
         let measured = result.measured.iter().map(|run| &run.overall);
         for distribution in predicted.chain(&result.simulated).chain(measured) {
             let provenance = &distribution.provenance;
-            let known = methods
+            let assumptions = methods
                 .entry(format!("{} ({})", provenance.method, provenance.evidence))
                 .or_default();
             for assumption in &provenance.assumptions {
-                if !known.contains(assumption) {
-                    known.push(assumption.clone());
+                if !assumptions.contains(assumption) {
+                    assumptions.push(assumption.clone());
                 }
             }
         }

@@ -5,7 +5,7 @@ use tailbound_distribution::Interval;
 use tailbound_time::Duration;
 
 use crate::palette::Theme;
-use crate::{Axis, Plot, RunReport, Table};
+use crate::{Plot, RunReport, Table, VerticalAxis};
 
 /// Everything that the page shows as a number.
 pub(crate) fn page_data(report: &RunReport, plots: &[Plot], tables: &[Table]) -> Value {
@@ -35,9 +35,9 @@ fn plot_data(plot: &Plot) -> Value {
     json!({
         "id": plot.id,
         "service": plot.service,
-        "scale": plot.scale(Axis::Share).word(),
-        "share_extent_ns": plot.extent(Axis::Share).as_nanos(),
-        "tail_extent_ns": plot.extent(Axis::Tail).as_nanos(),
+        "scale": plot.scale(VerticalAxis::Share).word(),
+        "share_extent_ns": plot.extent(VerticalAxis::Share).as_nanos(),
+        "tail_extent_ns": plot.extent(VerticalAxis::Tail).as_nanos(),
         "tail_floor": plot.tail_floor(),
         "promises": plot.promises.iter().map(|promise| json!({
             "label": promise.label,

@@ -146,7 +146,9 @@ mod tests {
             variant: variant.into(),
             from: "execution times as known".into(),
             verdicts: vec![match &responses {
-                Some(found) => Verdict::predicted(&slo, found.quantile(0.99), Outlook::Missed),
+                Some(distribution) => {
+                    Verdict::predicted(&slo, distribution.quantile(0.99), Outlook::Missed)
+                }
                 None => Verdict::predicted(&slo, None, Outlook::NotPredicted),
             }],
             refused: responses.is_none().then(|| "no time is guaranteed".into()),

@@ -9,7 +9,7 @@ use crate::palette::Theme;
 use crate::svg::render_svg;
 use crate::wording::{readable, readable_interval, readable_option};
 use crate::{
-    Axis, Cell, Outcome, Plot, RunReport, Scale, SeriesKind, Table, VariantResult, Verdict,
+    Cell, Outcome, Plot, RunReport, Scale, SeriesKind, Table, VariantResult, Verdict, VerticalAxis,
 };
 
 /// What stands below the title: when, with which seed and version, and how many promises were kept.
@@ -309,7 +309,7 @@ fn figure(index: usize, plot: &Plot) -> String {
         })
         .collect();
     let description = escaped(&plot.description);
-    let scale = plot.scale(Axis::Share);
+    let scale = plot.scale(VerticalAxis::Share);
     format!(
         "<figure class=\"plot\" data-plot=\"{index}\" id=\"{}\">\
          <div class=\"plot-head\"><h3>{}</h3><div class=\"controls\">\
@@ -331,7 +331,7 @@ fn figure(index: usize, plot: &Plot) -> String {
         escaped(&plot.service),
         scale == Scale::Linear,
         scale == Scale::Logarithmic,
-        render_svg(plot, Axis::Share, Theme::Light),
+        render_svg(plot, VerticalAxis::Share, Theme::Light),
     )
 }
 

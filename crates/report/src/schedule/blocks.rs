@@ -3,7 +3,7 @@
 use tailbound_simulator::traces::{Block, Curve, Exact, JobMark};
 use tailbound_time::Duration;
 
-use super::Pen;
+use super::SchedulePen;
 use super::place::Line;
 use crate::html::escaped;
 use crate::wording::exactly;
@@ -15,7 +15,7 @@ const THINNEST: f64 = 0.8;
 /// How high the band from release to completion is.
 const BAND: f64 = 4.0;
 
-pub(super) fn draw(pen: &mut Pen<'_>, exact: &Exact) {
+pub(super) fn draw(pen: &mut SchedulePen<'_>, exact: &Exact) {
     for (reservation, curve) in &exact.curves {
         pen.curve(*reservation, curve);
     }
@@ -40,7 +40,7 @@ fn time(at: u64) -> String {
     exactly(Duration::from_nanos(at))
 }
 
-impl Pen<'_> {
+impl SchedulePen<'_> {
     fn block(&mut self, block: &Block) {
         let (x, width) = self.span(block.from, block.until);
         let width = width.max(THINNEST);
@@ -179,13 +179,13 @@ impl Pen<'_> {
 
     fn curve(&mut self, reservation: usize, curve: &Curve) {
         let index = reservation.saturating_sub(1);
-        let (Some(row), Some(known)) = (
+        let (Some(row), Some(content)) = (
             self.places.reservations.get(index),
             self.slice.setting.reservations().get(index),
         ) else {
             return;
         };
-        let full = known.budget.as_nanos().max(1) as f64;
+        let full = content.budget.as_nanos().max(1) as f64;
         let y = |level: u64| row.bottom() - (level as f64 / full).min(1.0) * row.height;
         let mut line = String::new();
         for stretch in &curve.stretches {

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use tailbound_simulator::traces::Cells;
 
-use super::Pen;
+use super::SchedulePen;
 
-pub(super) fn draw(pen: &mut Pen<'_>, cells: &Cells) {
+pub(super) fn draw(pen: &mut SchedulePen<'_>, cells: &Cells) {
     pen.levels(cells);
     pen.open(cells);
     pen.shares_of_cpus(cells);
@@ -15,7 +15,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, cells: &Cells) {
     pen.misses(cells);
 }
 
-impl Pen<'_> {
+impl SchedulePen<'_> {
     fn cell(&self, cells: &Cells, cell: u64) -> (f64, f64) {
         let until = cells.begin(cell + 1).min(self.slice.until);
         self.span(cells.begin(cell), until)
@@ -117,13 +117,13 @@ impl Pen<'_> {
         let mut shapes: BTreeMap<usize, (String, String)> = BTreeMap::new();
         for ((reservation, cell), (least, most)) in &cells.levels {
             let index = reservation.saturating_sub(1);
-            let (Some(row), Some(known)) = (
+            let (Some(row), Some(content)) = (
                 self.places.reservations.get(index),
                 self.slice.setting.reservations().get(index),
             ) else {
                 continue;
             };
-            let full = known.budget.as_nanos().max(1) as f64;
+            let full = content.budget.as_nanos().max(1) as f64;
             let y = |level: u64| row.bottom() - (level as f64 / full).min(1.0) * row.height;
             let (x, width) = self.cell(cells, *cell);
             let (above, below) = (y(*most), y(*least));

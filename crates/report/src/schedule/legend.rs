@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tailbound_simulator::traces::{BalanceKind, Detail, ScheduleSlice};
 
-use super::Pen;
+use super::SchedulePen;
 use super::place::{CHARACTER, Places};
 
 const ROW: f64 = 22.0;
@@ -81,7 +81,7 @@ pub(super) fn height(entries: &[(Sign, &'static str)], places: &Places) -> f64 {
     rows * ROW + 8.0
 }
 
-pub(super) fn draw(pen: &mut Pen<'_>, entries: &[(Sign, &'static str)]) {
+pub(super) fn draw(pen: &mut SchedulePen<'_>, entries: &[(Sign, &'static str)]) {
     let top = pen.places.bottom + 44.0;
     for ((sign, text), (x, row)) in entries.iter().zip(spots(entries, pen.places)) {
         let y = top + row * ROW;
@@ -95,7 +95,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, entries: &[(Sign, &'static str)]) {
     }
 }
 
-impl Pen<'_> {
+impl SchedulePen<'_> {
     /// Draws a sign of 22 times 14 with its left edge at `x` and its middle at `y`.
     fn sign(&mut self, sign: Sign, x: f64, y: f64) {
         let (ink, faint_ink) = (self.palette.ink, self.palette.faint_ink);

@@ -44,7 +44,7 @@ pub fn render_schedule_svg(picture: &SchedulePicture, theme: Theme) -> String {
 fn draw(picture: &SchedulePicture, palette: &Palette, id: &str) -> String {
     let slice = &picture.slice;
     let places = Places::of(slice);
-    let mut pen = Pen {
+    let mut pen = SchedulePen {
         out: String::new(),
         palette,
         places: &places,
@@ -67,7 +67,7 @@ fn draw(picture: &SchedulePicture, palette: &Palette, id: &str) -> String {
 }
 
 /// What draws.
-struct Pen<'a> {
+struct SchedulePen<'a> {
     out: String,
     palette: &'a Palette,
     places: &'a Places,
@@ -76,7 +76,7 @@ struct Pen<'a> {
     kernel: String,
 }
 
-impl Pen<'_> {
+impl SchedulePen<'_> {
     fn put(&mut self, text: std::fmt::Arguments<'_>) {
         // Writing to a String cannot fail.
         let _written = self.out.write_fmt(text);

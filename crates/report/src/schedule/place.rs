@@ -94,27 +94,32 @@ impl Places {
         for row in setting.rows() {
             match *row {
                 Row::Task(task) => {
-                    let known = &setting.tasks()[task];
-                    let depth = known.inside_of.len();
-                    let line = self.next(known.name.clone(), String::new(), depth, TASK_ROW);
+                    let task = &setting.tasks()[task];
+                    let depth = task.inside_of.len();
+                    let line = self.next(task.name.clone(), String::new(), depth, TASK_ROW);
                     self.tasks.push(line);
                 }
                 Row::Reservation(number) => {
-                    let known = &setting.reservations()[number - 1];
-                    let of_period = || exactly(known.period);
-                    let (note, height) = match BalanceKind::of(&known.rule) {
+                    let reservation = &setting.reservations()[number - 1];
+                    let of_period = || exactly(reservation.period);
+                    let (note, height) = match BalanceKind::of(&reservation.rule) {
                         Some(BalanceKind::Left) => (
-                            format!("{} in {}", exactly(known.budget), of_period()),
+                            format!("{} in {}", exactly(reservation.budget), of_period()),
                             CURVE_ROW,
                         ),
                         Some(BalanceKind::Used) => (
-                            format!("{} in {}, used", exactly(known.budget), of_period()),
+                            format!("{} in {}, used", exactly(reservation.budget), of_period()),
                             CURVE_ROW,
                         ),
-                        None if known.period.is_zero() => (String::new(), HEADING_ROW),
+                        None if reservation.period.is_zero() => (String::new(), HEADING_ROW),
                         None => (format!("windows in {}", of_period()), TASK_ROW),
                     };
-                    let line = self.next(known.name.clone(), note, known.path.len() - 1, height);
+                    let line = self.next(
+                        reservation.name.clone(),
+                        note,
+                        reservation.path.len() - 1,
+                        height,
+                    );
                     self.reservations.push(line);
                 }
             }

@@ -6,7 +6,7 @@ use tailbound_simulator::hierarchy::Rule;
 use tailbound_simulator::traces::{BalanceKind, Detail, ScheduleSlice};
 use tailbound_time::Duration;
 
-use super::Pen;
+use super::SchedulePen;
 use super::place::Line;
 use crate::html::escaped;
 
@@ -67,7 +67,7 @@ pub(super) fn tallies(slice: &ScheduleSlice) -> Vec<TaskTally> {
         .collect()
 }
 
-impl Pen<'_> {
+impl SchedulePen<'_> {
     /// The names of the rows, and the lines that they stand on.
     pub(super) fn labels(&mut self) {
         let places = self.places;
@@ -89,17 +89,17 @@ impl Pen<'_> {
         }
         for (index, line) in places.reservations.iter().enumerate() {
             self.label(line, true);
-            let known = &self.slice.setting.reservations()[index];
-            if let Rule::Windows(windows) = &known.rule {
-                let frame_ns = known.period.as_nanos().max(1);
-                let phase = known.phase.as_nanos() % frame_ns;
+            let reservation = &self.slice.setting.reservations()[index];
+            if let Rule::Windows(windows) = &reservation.rule {
+                let frame_ns = reservation.period.as_nanos().max(1);
+                let phase = reservation.phase.as_nanos() % frame_ns;
                 let spans: Vec<(u64, u64)> = windows
                     .iter()
                     .map(|window| (window.offset.as_nanos(), window.length.as_nanos()))
                     .collect();
                 self.windows(line, frame_ns, phase, &spans);
                 self.base(line);
-            } else if let Some(kind) = BalanceKind::of(&known.rule) {
+            } else if let Some(kind) = BalanceKind::of(&reservation.rule) {
                 self.base(line);
                 self.full(line, kind);
             }

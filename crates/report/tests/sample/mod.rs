@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use tailbound_distribution::{Distribution, Evidence, Provenance, StepCdf};
 use tailbound_model::{BackendKind, Cpu, Percentile, Priority, ResourceInterface, Slo};
 use tailbound_report::{
-    Comparison, Labelled, LedgerSummary, MeasuredRun, RawData, RunReport, VariantResult, Verdict,
+    Comparison, Labelled, LedgerTotals, MeasuredRun, RawData, RunReport, VariantResult, Verdict,
     Warning, compare, noise_floor,
 };
 use tailbound_time::{ClockId, Duration};
@@ -32,7 +32,7 @@ fn latencies(sharing: Sharing, seed: u64, noise: f64) -> Vec<Duration> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let (mut arrival, mut free) = (0.0_f64, 0.0_f64);
     let (mut period, mut left) = (0.0_f64, 0.0_f64);
-    let mut found = Vec::with_capacity(JOBS);
+    let mut latencies = Vec::with_capacity(JOBS);
     for _ in 0..JOBS {
         arrival -= GAP_NS * (1.0 - random.random::<f64>()).ln();
         let mut now = arrival.max(free);
@@ -69,9 +69,9 @@ fn latencies(sharing: Sharing, seed: u64, noise: f64) -> Vec<Duration> {
         }
         free = now;
         let overhead = 35_000.0 + 20_000.0 * random.random::<f64>();
-        found.push(Duration::from_nanos((now - arrival + overhead) as u64));
+        latencies.push(Duration::from_nanos((now - arrival + overhead) as u64));
     }
-    found
+    latencies
 }
 
 fn sampled(method: &str, values: Vec<Duration>) -> Distribution {
@@ -108,7 +108,7 @@ fn predicted(sharing: Sharing) -> Distribution {
     Distribution::from_bracket(provenance, scaled(96, 100), scaled(106, 100))
 }
 
-fn run(sharing: Sharing, seed: u64, ledger: Option<LedgerSummary>) -> MeasuredRun {
+fn run(sharing: Sharing, seed: u64, ledger: Option<LedgerTotals>) -> MeasuredRun {
     let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0xabcd);
     let late = (0..JOBS)
         .map(|_| Duration::from_nanos(4_000 + (22_000.0 * random.random::<f64>().powi(6)) as u64))
@@ -196,7 +196,7 @@ fn result(
 /// The service under a reservation, on its own CPU twice, and beside the hog without either.
 fn variants() -> [VariantResult; 3] {
     let deferrable = Sharing::Deferrable { budget_ns: 6e6 };
-    let ledger = LedgerSummary {
+    let ledger = LedgerTotals {
         periods: 3_300,
         depletions: 214,
         used_ns: 11_400_000_000,

@@ -151,19 +151,19 @@ fn axes_front_and_choice_are_drawn_where_they_belong() {
     );
     for (period, budget, on_front, chosen) in POINTS {
         let Some(budget) = budget else { continue };
-        let found = json!(colour_at(&browser, period, percent(period, budget)));
-        let front = found == palette[1];
-        assert_eq!(front, on_front && !chosen, "front at {period} ms: {found}");
+        let colour = json!(colour_at(&browser, period, percent(period, budget)));
+        let front = colour == palette[1];
+        assert_eq!(front, on_front && !chosen, "front at {period} ms: {colour}");
         assert_eq!(
-            found == palette[3],
+            colour == palette[3],
             chosen,
-            "choice at {period} ms: {found}"
+            "choice at {period} ms: {colour}"
         );
     }
     // What is too little is shaded, up to all of the bandwidth where no budget will do.
     for (ms, percent, shaded) in [(13, 50.0, true), (13, 90.0, false), (118, 90.0, true)] {
-        let found = colour_at(&browser, ms, percent);
-        assert_eq!(found.is_some(), shaded, "{ms} ms, {percent} %: {found:?}");
+        let colour = colour_at(&browser, ms, percent);
+        assert_eq!(colour.is_some(), shaded, "{ms} ms, {percent} %: {colour:?}");
     }
 }
 
@@ -216,14 +216,14 @@ fn pointing_tells_the_numbers_of_a_period() {
     }
     let (_folder, browser) = opened("queue");
     let hint = browser.script(READ_OUT)[0].clone();
-    for (ms, told) in [
+    for (ms, numbers) in [
         (10.0, ["Period 10 ms", "60.00 %", "65.00 %", "yes", "yes"]),
         (52.0, ["Period 50 ms", "62.00 %", "67.00 %", "yes", ""]),
         (118.0, ["Period 120 ms", "none will do", "", "", ""]),
     ] {
         browser.pointer(&[moved(&browser, ms, 80.0)]);
-        let told = json!(told);
-        let reads = format!("return JSON.stringify((() => {{ {READ_OUT} }})()) === '{told}'");
+        let expected = json!(numbers);
+        let reads = format!("return JSON.stringify((() => {{ {READ_OUT} }})()) === '{expected}'");
         assert!(browser.becomes_true(&reads), "{}", browser.script(READ_OUT));
     }
     browser.pointer(&[json!({"type": "pointerMove", "duration": 50, "x": 1, "y": 1})]);

@@ -108,12 +108,12 @@ impl Browser {
     /// Clicks the first element that the CSS selector finds, as a user does.
     pub fn click(&self, selector: &str) {
         let query = json!({"using": "css selector", "value": selector});
-        let found = self.command("/element", &query);
-        let id = found
+        let element = self.command("/element", &query);
+        let id = element
             .as_object()
             .and_then(|element| element.values().next())
             .and_then(Value::as_str)
-            .unwrap_or_else(|| panic!("no element {selector}: {found}"));
+            .unwrap_or_else(|| panic!("no element {selector}: {element}"));
         self.command(&format!("/element/{id}/click"), &json!({}));
     }
 

@@ -16,11 +16,11 @@ pub(crate) struct Sporadic(pub(crate) Parts);
 pub(crate) struct Parts {
     /// Since when the present activation counts.
     pub(crate) activated: u64,
-    pending: VecDeque<Part>,
+    pending: VecDeque<PendingReplenishment>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct PendingReplenishment {
     at: u64,
     amount: u64,
 }
@@ -31,12 +31,12 @@ impl Parts {
         if budget.used > 0 {
             let at = self.activated.saturating_add(budget.period_ns);
             let amount = std::mem::take(&mut budget.used);
-            self.pending.push_back(Part { at, amount });
+            self.pending.push_back(PendingReplenishment { at, amount });
         }
     }
 
     /// The next part, if it comes back by an instant.
-    fn take_by(&mut self, instant: u64) -> Option<Part> {
+    fn take_by(&mut self, instant: u64) -> Option<PendingReplenishment> {
         let next = self.pending.front().copied();
         let due = next.filter(|part| part.at <= instant)?;
         self.pending.pop_front();

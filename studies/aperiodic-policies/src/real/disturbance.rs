@@ -39,8 +39,8 @@ pub fn lost(looked: &Looked<'_>) -> Duration {
         .collect();
     done.sort_unstable();
     for job in looked.jobs {
-        let found = done.binary_search_by_key(&job.number, |(number, _)| *number);
-        let end = found.map_or(length_ns, |place| done[place].1);
+        let place = done.binary_search_by_key(&job.number, |(number, _)| *number);
+        let end = place.map_or(length_ns, |place| done[place].1);
         ends.push((job.release, end.min(length_ns)));
     }
     // What ran beside explains only the time in which it coincides with jobs, which is all of it less what

@@ -95,14 +95,14 @@ pub struct Request {
 pub enum RealError {
     /// A privilege is missing.
     #[error(
-        "real execution needs {capability}, which is missing ({found}): run as root or grant it; without \
+        "real execution needs {capability}, which is missing ({state}): run as root or grant it; without \
          --real the policies are simulated, which needs nothing"
     )]
     Missing {
         /// The capability.
         capability: &'static str,
         /// What was found instead.
-        found: String,
+        state: String,
     },
     /// The kernel gives real-time threads too little time.
     #[error(
@@ -117,12 +117,12 @@ pub enum RealError {
     },
     /// Nothing bounds real-time threads.
     #[error(
-        "the kernel's bound for real-time threads is off ({found}), and a loop that does not end would take \
+        "the kernel's bound for real-time threads is off ({state}), and a loop that does not end would take \
          its CPU for good; to turn it on: {remedy}"
     )]
     NotThrottled {
         /// What was found.
-        found: String,
+        state: String,
         /// What to do.
         remedy: String,
     },
@@ -237,10 +237,10 @@ fn execute_all(
 
 /// What has to be there, and is kept as it is.
 fn check(host: &HostCapabilities) -> Result<(), RealError> {
-    let missing = |capability, found| RealError::Missing { capability, found };
+    let missing = |capability, state| RealError::Missing { capability, state };
     if !host.has(Feature::SchedFifo) {
-        let found = host.finding(Feature::SchedFifo).found;
-        return Err(missing("CAP_SYS_NICE", found));
+        let state = host.finding(Feature::SchedFifo).found;
+        return Err(missing("CAP_SYS_NICE", state));
     }
     check_throttling(host)?;
     lock_touched_pages().map_err(|error| missing("CAP_IPC_LOCK", error.to_string()))
@@ -254,7 +254,7 @@ fn check_throttling(host: &HostCapabilities) -> Result<(), RealError> {
     let bounds = share.is_some_and(|(time_us, period_us)| time_us < period_us);
     if !finding.works || !bounds {
         return Err(RealError::NotThrottled {
-            found: finding.found,
+            state: finding.found,
             remedy: finding.remedy,
         });
     }

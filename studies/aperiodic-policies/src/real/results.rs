@@ -233,17 +233,17 @@ fn distance<'a>(
         let measured = row.measured.as_ref().ok()?.mean_response_time_ns;
         Some((measured - expected).abs() / expected)
     };
-    let found: Vec<f64> = rows.filter_map(of_row).collect();
-    (!found.is_empty()).then(|| found.iter().sum::<f64>() / found.len() as f64)
+    let distances: Vec<f64> = rows.filter_map(of_row).collect();
+    (!distances.is_empty()).then(|| distances.iter().sum::<f64>() / distances.len() as f64)
 }
 
 fn of_means(means: Means, rows: &[Row]) -> Overall {
     let rows_of = || rows.iter().filter(|row| row.means == means);
-    let found: Vec<Ratios> = rows_of().filter_map(|row| ratios(row, rows)).collect();
-    let some = |value: f64| (!found.is_empty()).then_some(value);
-    let mean = |of: fn(&Ratios) -> f64| found.iter().map(of).sum::<f64>() / found.len() as f64;
+    let each: Vec<Ratios> = rows_of().filter_map(|row| ratios(row, rows)).collect();
+    let some = |value: f64| (!each.is_empty()).then_some(value);
+    let mean = |of: fn(&Ratios) -> f64| each.iter().map(of).sum::<f64>() / each.len() as f64;
     let extreme = |from: f64, choose: fn(f64, f64) -> f64| {
-        found.iter().map(|one| one.measured).fold(from, choose)
+        each.iter().map(|one| one.measured).fold(from, choose)
     };
     let mut differences: Vec<(f64, u32)> = rows_of()
         .filter_map(|row| {
@@ -254,8 +254,8 @@ fn of_means(means: Means, rows: &[Row]) -> Overall {
     differences.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut overall = Overall {
         means,
-        sets: found.len(),
-        mean: (!found.is_empty()).then(|| Ratios {
+        sets: each.len(),
+        mean: (!each.is_empty()).then(|| Ratios {
             simulated: mean(|one| one.simulated),
             with_overheads: mean(|one| one.with_overheads),
             measured: mean(|one| one.measured),

@@ -132,7 +132,7 @@ pub fn start<'scope, 'env, M: Send + 'scope, T: Send + 'scope>(
     priority: u8,
     body: impl FnOnce(M) -> T + Send + 'scope,
 ) -> Result<(Ready<M>, Worked<'scope, T>), ThreadError> {
-    let (tell, told) = channel::<Result<u32, ThreadError>>();
+    let (tell, reports) = channel::<Result<u32, ThreadError>>();
     let (begin, wait): (Sender<M>, Receiver<M>) = channel();
     let handle = scope.spawn(move || {
         // Without its priority it would have to wait on that CPU for all that have one.
@@ -146,7 +146,7 @@ pub fn start<'scope, 'env, M: Send + 'scope, T: Send + 'scope>(
         let _nobody_needs_this_thread = wait.recv();
         Some(done)
     });
-    let tid = told.recv().unwrap_or_else(|_| {
+    let tid = reports.recv().unwrap_or_else(|_| {
         Err(ThreadError::System {
             attempt: "start a thread",
             cause: std::io::Error::from(std::io::ErrorKind::BrokenPipe),
@@ -429,7 +429,7 @@ mod tests {
     fn a_thread_stands_ready_and_stays_until_nobody_needs_it() {
         let cpu = tailbound_linux::thread::current_cpu().unwrap();
         std::thread::scope(|scope| {
-            let (tell, told) = channel();
+            let (tell, reports) = channel();
             let body = move |word: u32| {
                 tell.send(word).unwrap();
                 word + 1
@@ -447,7 +447,7 @@ mod tests {
             assert_eq!(scheduling_of(ready.tid).unwrap(), rank);
             assert_eq!(affinity_of(ready.tid).unwrap(), [cpu].into());
             ready.begin.send(7).unwrap();
-            assert_eq!(told.recv(), Ok(7));
+            assert_eq!(reports.recv(), Ok(7));
             // Its work is done, or will be in a moment, and its id is still its own.
             std::thread::sleep(std::time::Duration::from_millis(20));
             assert!(set_fifo(ready.tid, 6).is_ok());

@@ -37,7 +37,7 @@ struct Orders {
 
 /// What it tells in the end.
 #[derive(Debug, Serialize, Deserialize)]
-struct Told {
+struct WorkReport {
     /// Task, number, release and end.
     completions: Vec<(usize, u64, u64, u64)>,
     used: Duration,
@@ -99,8 +99,8 @@ impl Worker {
     pub fn finish(mut self) -> io::Result<Executed> {
         let mut text = String::new();
         self.stdout.read_to_string(&mut text)?;
-        let told: Told = serde_json::from_str(&text)?;
-        let completions = told.completions.into_iter();
+        let report: WorkReport = serde_json::from_str(&text)?;
+        let completions = report.completions.into_iter();
         let completion = |(task, number, release, end)| Completion {
             task,
             number,
@@ -109,9 +109,9 @@ impl Worker {
         };
         Ok(Executed {
             completions: completions.map(completion).collect(),
-            used: told.used,
-            stalls: told.stalls,
-            on_cpu: told.on_cpu,
+            used: report.used,
+            stalls: report.stalls,
+            on_cpu: report.on_cpu,
         })
     }
 }
@@ -167,7 +167,7 @@ pub fn work() -> io::Result<()> {
     };
     let executed = execute(&jobs, span, &orders.busy, |_, _| {});
     let completions = executed.completions.into_iter();
-    let told = Told {
+    let report = WorkReport {
         completions: completions
             .map(|done| (done.task, done.number, done.release, done.end))
             .collect(),
@@ -175,7 +175,7 @@ pub fn work() -> io::Result<()> {
         stalls: executed.stalls,
         on_cpu: executed.on_cpu,
     };
-    println!("{}", serde_json::to_string(&told)?);
+    println!("{}", serde_json::to_string(&report)?);
     Ok(())
 }
 

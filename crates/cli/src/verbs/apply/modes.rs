@@ -43,11 +43,11 @@ pub fn check(table: &ModeTable, requests: &[ReservationRequest]) -> Result<(), F
 
 /// Refuses a table in place of another one, before anything is reserved for it.
 pub fn refuse_other(client: &mut Client, table: &ModeTable) -> Result<(), Failure> {
-    let Some(known) = client.modes().map_err(Failure::from_error)? else {
+    let Some(status) = client.modes().map_err(Failure::from_error)? else {
         return Ok(());
     };
     let description = client.modes_description().map_err(Failure::from_error)?;
-    table_replacement::refuse_other(table, &known, description.as_ref())
+    table_replacement::refuse_other(table, &status, description.as_ref())
         .map_err(Failure::from_error)
 }
 
@@ -62,7 +62,7 @@ pub fn load(
     let description = running(loaded);
     let error = match client.load_modes(table.clone(), description) {
         Ok(socket) => {
-            for line in told(table, &socket) {
+            for line in summary(table, &socket) {
                 output.note(line);
             }
             return Ok(());
@@ -97,7 +97,7 @@ fn running(loaded: &LoadedDescription) -> Option<RunningDescription> {
 }
 
 /// What holds, and how agents connect.
-fn told(table: &ModeTable, socket: &Path) -> Vec<String> {
+fn summary(table: &ModeTable, socket: &Path) -> Vec<String> {
     let initial = table.initial();
     let mut lines = vec![format!(
         "mode {initial} of {}; `tailbound mode set MODE` changes it",
@@ -186,7 +186,7 @@ mod tests {
     fn each_agent_is_told_its_socket_and_its_tasks() {
         let description = tailbound_model::parse(CELL, "cell.toml").unwrap();
         let table = of(&description).unwrap().unwrap();
-        let lines = told(&table, Path::new("/run/x/modes.sock"));
+        let lines = summary(&table, Path::new("/run/x/modes.sock"));
         assert!(lines[0].starts_with("mode run of rest, run;"), "{lines:?}");
         assert_eq!(
             lines[1..],

@@ -93,24 +93,24 @@ pub(super) fn carry_out(
 }
 
 /// Where the table comes from, as comments. Facts of the host may hold anything but line breaks.
-fn origin(found: &MeasuredOverheads, facts: &BTreeMap<String, String>) -> String {
-    let policy = if found.fifo {
+fn origin(overheads: &MeasuredOverheads, facts: &BTreeMap<String, String>) -> String {
+    let policy = if overheads.fifo {
         "SCHED_FIFO"
     } else {
         "the default policy"
     };
     let host = fingerprint_line(facts);
     let governor = facts.get("governor").map_or("unknown", String::as_str);
-    let cpu = found.plan.cpu;
+    let cpu = overheads.plan.cpu;
     let mut lines = vec![
         format!("measured by tailbound doctor on CPU {cpu}, at {policy}: medians"),
         host,
         format!("governor: {governor}"),
     ];
-    for missing in &found.missing {
+    for missing in &overheads.missing {
         lines.push(format!("not measured: {}", missing.what));
     }
-    for doubtful in found.not_above_noise() {
+    for doubtful in overheads.not_above_noise() {
         let NotAboveNoise { key, value, floor } = doubtful;
         lines.push(format!(
             "not above the noise: {key} {value} (floor {floor})"

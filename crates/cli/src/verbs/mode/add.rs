@@ -8,7 +8,7 @@ use serde::Serialize;
 use tailbound_analysis::FORMAT;
 use tailbound_analysis::resolution::{with_agents, with_fallen};
 use tailbound_analysis::transitions::Transition;
-use tailbound_assessment::schedulability::{ModeVerdict, Verdict, judge_some};
+use tailbound_assessment::schedulability::{DeadlineVerdict, ModeVerdict, judge_some};
 use tailbound_control::Client;
 use tailbound_experiment::host_check::unfit_modes;
 use tailbound_experiment::host_set::HostSet;
@@ -72,12 +72,12 @@ pub fn carry_out(
     client
         .add_modes(table, Some(description))
         .map_err(super::failure)?;
-    let told = begun.elapsed().saturating_sub(analysed);
+    let addition_time = begun.elapsed().saturating_sub(analysed);
     let data = Added {
         added: &added,
         transitions: &transitions,
         analysis_ns: nanoseconds(analysed),
-        daemon_ns: nanoseconds(told),
+        daemon_ns: nanoseconds(addition_time),
     };
     let text = || text(&data);
     let rows: Vec<Vec<String>> = transitions.iter().map(transitions::cells).collect();
@@ -95,8 +95,8 @@ fn extended(
     file: &Path,
     output: &Output,
 ) -> Result<Extended, Failure> {
-    let found = FORMAT.with_modes(&running.text, fragment, &file.display().to_string());
-    let extended = found.map_err(|problems| Failure::Description {
+    let extension = FORMAT.with_modes(&running.text, fragment, &file.display().to_string());
+    let extended = extension.map_err(|problems| Failure::Description {
         problems,
         text: fragment.to_owned(),
     })?;
@@ -146,19 +146,19 @@ fn missed(verdict: &ModeVerdict, output: &Output) -> Vec<String> {
         let name = task.name();
         let why = task.why.as_deref().unwrap_or("its bound is beyond it");
         match task.verdict {
-            Verdict::Missed => {
+            DeadlineVerdict::Missed => {
                 against.push(format!("mode {mode}: {name} can miss its deadline: {why}"));
             }
-            Verdict::Undecided => {
+            DeadlineVerdict::Undecided => {
                 output.note(format!(
                     "warning: mode {mode}: {name} is not analysed: {why}"
                 ));
             }
-            Verdict::Met | Verdict::NoDeadline => {}
+            DeadlineVerdict::Met | DeadlineVerdict::NoDeadline => {}
         }
     }
     for service in &verdict.services {
-        if service.verdict == Verdict::Missed {
+        if service.verdict == DeadlineVerdict::Missed {
             let name = &service.service;
             let why = service.why.as_deref().unwrap_or("its demand is too large");
             against.push(format!("mode {mode}: {name} can miss deadlines: {why}"));

@@ -100,14 +100,14 @@ fn text(view: &ModesView) -> String {
         table(&HEADER, &rows(view)),
     );
     if let Some(fate) = status.resumed {
-        let told = fate.in_words(&status.state.mode);
+        let ending = fate.in_words(&status.state.mode);
         text.push_str(&format!(
-            "a daemon died, and another one took over: {told}\n"
+            "a daemon died, and another one took over: {ending}\n"
         ));
     }
     for one in &status.contradictions {
-        let told = contradiction(&one.task, one.used, one.within);
-        text.push_str(&format!("the agent of {} {told}\n", one.domain));
+        let remark = contradiction(&one.task, one.used, one.within);
+        text.push_str(&format!("the agent of {} {remark}\n", one.domain));
     }
     let now = Monotonic.now();
     for one in &status.triggers {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tailbound_model::{Cpu, Priority};
 use tailbound_modes::table::ModeTable;
-use tailbound_modes::transition::LocalMode;
+use tailbound_modes::transition::DomainMode;
 
 /// What a domain has in a mode, as JSON.
 #[derive(Serialize)]
@@ -26,7 +26,7 @@ pub struct ModeAnswer {
 }
 
 /// What holds where the interface is one local mode's and the tasks are another's.
-pub fn local(reserved: &LocalMode, running: &LocalMode) -> LocalAnswer {
+pub fn local(reserved: &DomainMode, running: &DomainMode) -> LocalAnswer {
     let interface = &reserved.interface;
     LocalAnswer {
         local_mode: reserved.name.clone(),
@@ -38,7 +38,7 @@ pub fn local(reserved: &LocalMode, running: &LocalMode) -> LocalAnswer {
     }
 }
 
-fn locals(table: &ModeTable, mode: &str) -> Vec<(String, LocalMode)> {
+fn locals(table: &ModeTable, mode: &str) -> Vec<(String, DomainMode)> {
     let locals = table.mode(mode).into_iter().flatten();
     locals
         .map(|(domain, one)| (domain.clone(), one.clone()))
@@ -82,7 +82,7 @@ pub fn lines(table: &ModeTable) -> Vec<String> {
 }
 
 /// The names of the tasks of a local mode.
-pub fn tasks(mode: &LocalMode) -> String {
+pub fn tasks(mode: &DomainMode) -> String {
     let names: Vec<&str> = mode.tasks.iter().map(String::as_str).collect();
     match names.as_slice() {
         [] => "none".into(),

@@ -32,7 +32,7 @@ fn add(tracks: &mut Vec<TimelineTrack>, report: &Report, before: &str) {
     if let Some(at) = report.timeline.in_force_at() {
         tracks[0].marks.push(mark("all in force", at, ""));
     }
-    let clock = Clock::of(report);
+    let clock = ChangeSpan::of(report);
     for part in change_phases(report) {
         let place = tracks
             .iter()
@@ -51,12 +51,12 @@ fn add(tracks: &mut Vec<TimelineTrack>, report: &Report, before: &str) {
 
 /// The span of a change on the manager's clock. An agent's clock may be another host's, so what it
 /// says is put within.
-struct Clock {
+struct ChangeSpan {
     first: Instant,
     last: Instant,
 }
 
-impl Clock {
+impl ChangeSpan {
     fn of(report: &Report) -> Self {
         let steps = || report.timeline.steps.iter().map(|step| step.at);
         let first = report.timeline.began_at.into_iter().chain(steps()).min();
@@ -72,7 +72,7 @@ impl Clock {
     }
 }
 
-fn add_part(domain: &mut TimelineTrack, part: &ChangePhase, clock: &Clock) {
+fn add_part(domain: &mut TimelineTrack, part: &ChangePhase, clock: &ChangeSpan) {
     let from = clock.within(part.begins_at);
     let took = part.took.unwrap_or(Duration::ZERO);
     let until = clock.within(part.begins_at.saturating_add(took)).max(from);

@@ -3,9 +3,9 @@
 use super::*;
 
 /// The table without the mode that does not fit, and with another one of these budgets.
-fn with_more(known: &ModeTable, budgets: Option<[u64; 3]>, keeps: &[&str]) -> ModeTable {
+fn with_more(table: &ModeTable, budgets: Option<[u64; 3]>, keeps: &[&str]) -> ModeTable {
     let kept = keeps.iter().map(|name| {
-        let locals = known.mode(name).unwrap().clone();
+        let locals = table.mode(name).unwrap().clone();
         ((*name).to_owned(), locals)
     });
     let more = budgets.map(|budgets| {
@@ -19,7 +19,7 @@ fn with_more(known: &ModeTable, budgets: Option<[u64; 3]>, keeps: &[&str]) -> Mo
 }
 
 /// A manager of the modes with these names.
-fn manager_of(keeps: &[&str]) -> HostModeManager<Host, Host, Host> {
+fn manager_of(keeps: &[&str]) -> HostModeManager<FakeHost, FakeHost, FakeHost> {
     let (_, mut manager) = manager(RequestsMeanwhile::Queue);
     manager.table = with_more(&manager.table, None, keeps);
     manager
@@ -57,5 +57,8 @@ fn after_an_addition_what_holds_is_noted_again() {
     let more = with_more(&manager.table, Some([3, 3, 2]), &fitting);
     manager.add_modes(more);
     let state = manager.state().clone();
-    assert_eq!(noted.0.lock().unwrap()[before..], [Record::Holds { state }]);
+    assert_eq!(
+        noted.0.lock().unwrap()[before..],
+        [StepRecord::Holds { state }]
+    );
 }

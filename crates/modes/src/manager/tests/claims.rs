@@ -41,9 +41,9 @@ fn an_agent_that_is_told_what_should_hold_says_it_of_all_other_tasks() {
 #[test]
 fn what_is_in_doubt_is_said_no_more() {
     let (host, mut manager) = manager(RequestsMeanwhile::Queue);
-    let said = |manager: &HostModeManager<Host, Host, Host>| {
-        let found = manager.said_stopped("c", "c-run");
-        found.is_some()
+    let said = |manager: &HostModeManager<FakeHost, FakeHost, FakeHost>| {
+        let since = manager.said_stopped("c", "c-run");
+        since.is_some()
     };
     manager.change_to(&COMMAND, "rest").unwrap();
     assert!(said(&manager));

@@ -16,7 +16,7 @@ pub(super) enum Manner {
 }
 
 #[derive(Default)]
-pub(super) struct Stage {
+pub(super) struct HostStage {
     pub(super) now: u64,
     /// How agents meet the next orders; the last manner stays.
     pub(super) manners: BTreeMap<String, VecDeque<Manner>>,
@@ -49,7 +49,7 @@ pub(super) struct Stage {
     pub(super) noted: Option<Noted>,
 }
 
-impl Stage {
+impl HostStage {
     /// Takes note of an order; how its agent meets it.
     fn meets(&mut self, domain: &str, order: &Order) -> Manner {
         self.sent += 1;
@@ -72,9 +72,9 @@ impl Stage {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Host(pub(super) Rc<RefCell<Stage>>);
+pub(super) struct FakeHost(pub(super) Rc<RefCell<HostStage>>);
 
-impl Host {
+impl FakeHost {
     pub(super) fn later(&self, after_us: u64, news: AgentEvent) {
         let mut stage = self.0.borrow_mut();
         stage.count += 1;
@@ -108,7 +108,7 @@ impl Host {
     }
 }
 
-impl Clock for Host {
+impl Clock for FakeHost {
     fn id(&self) -> tailbound_time::ClockId {
         tailbound_time::ClockId::Virtual
     }
@@ -118,7 +118,7 @@ impl Clock for Host {
     }
 }
 
-impl Reservations for Host {
+impl Reservations for FakeHost {
     fn begin_changes(&mut self) {
         let before = std::mem::replace(&mut self.0.borrow_mut().changing, true);
         assert!(!before, "begun twice");
@@ -136,7 +136,7 @@ impl Reservations for Host {
         let now = Instant::from_nanos(stage.now);
         assert!(change.not_before <= now, "this back end cannot wait");
         if let Some(noted) = &stage.noted {
-            let asks = Record::Asks {
+            let asks = StepRecord::Asks {
                 domain: domain.into(),
                 interface: interface.clone(),
             };
@@ -169,7 +169,7 @@ impl Reservations for Host {
     }
 }
 
-impl Agents for Host {
+impl Agents for FakeHost {
     fn send(&mut self, domain: &str, order: Order) -> bool {
         let manner = self.0.borrow_mut().meets(domain, &order);
         let (number, stop, start) = match order {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn done(host: &Host, domain: &str, number: u64) -> AgentEvent {
+fn done(host: &FakeHost, domain: &str, number: u64) -> AgentEvent {
     AgentEvent::Done {
         domain: domain.into(),
         number,
@@ -36,11 +36,11 @@ fn an_answer_to_what_an_agent_was_told_before_a_change_says_nothing_after_it() {
     let domain = "a".to_owned();
     host.later(10, AgentEvent::Joined { domain, number: 0 });
     settle(&host, &mut manager);
-    let told = host.0.borrow().last_number;
+    let number = host.0.borrow().last_number;
     host.manner("a", Manner::Obeys);
     manager.change_to(&COMMAND, "rest").unwrap();
     let sent = host.0.borrow().sent;
-    let news = done(&host, "a", told);
+    let news = done(&host, "a", number);
     host.later(10, news);
     settle(&host, &mut manager);
     // It may have done the older order last.
@@ -77,14 +77,14 @@ fn every_order_of_a_change_is_noted_and_so_is_every_acceptance() {
     let mut manager = manager.with_journal(Box::new(noted.clone()));
     manager.change_to(&COMMAND, "rest").unwrap();
     let records = noted.0.lock().unwrap().clone();
-    let count = |of: fn(&Record) -> bool| records.iter().filter(|record| of(record)).count();
+    let count = |of: fn(&StepRecord) -> bool| records.iter().filter(|record| of(record)).count();
     assert_eq!(
-        count(|it| matches!(it, Record::Tells { .. })),
+        count(|it| matches!(it, StepRecord::Tells { .. })),
         host.0.borrow().sent
     );
-    let asked = count(|it| matches!(it, Record::Asks { .. }));
+    let asked = count(|it| matches!(it, StepRecord::Asks { .. }));
     assert_eq!(
-        (asked, count(|it| matches!(it, Record::Accepted { .. }))),
+        (asked, count(|it| matches!(it, StepRecord::Accepted { .. }))),
         (2, 2)
     );
 }
@@ -98,7 +98,7 @@ fn the_end_of_a_change_is_noted() {
     let state = manager.state().clone();
     assert_eq!(state.mode, "rest");
     let last = noted.0.lock().unwrap().last().cloned();
-    assert_eq!(last, Some(Record::Holds { state }));
+    assert_eq!(last, Some(StepRecord::Holds { state }));
 }
 
 fn joined(domain: &str) -> AgentEvent {
@@ -123,7 +123,7 @@ fn who_answers_an_older_order_during_a_change_is_told_after_it() {
 }
 
 /// The order to do all that holds in a domain, as the last one that was sent.
-fn whole_order(manager: &HostModeManager<Host, Host, Host>, domain: &str) -> Order {
+fn whole_order(manager: &HostModeManager<FakeHost, FakeHost, FakeHost>, domain: &str) -> Order {
     let local = manager.local_mode(domain).unwrap();
     let all = manager.table().all_tasks(domain);
     Order::Change {
@@ -135,7 +135,7 @@ fn whole_order(manager: &HostModeManager<Host, Host, Host>, domain: &str) -> Ord
 }
 
 /// A manager of two modes that differ in what a does; its agent and that of b are there.
-fn manager_where_b_stays() -> (Host, HostModeManager<Host, Host, Host>) {
+fn manager_where_b_stays() -> (FakeHost, HostModeManager<FakeHost, FakeHost, FakeHost>) {
     let (host, mut manager) = manager(RequestsMeanwhile::Queue);
     let mode = |name: &str, ms: u64| {
         let locals = [("a", local(name, "a", ms)), ("b", local("run", "b", 2))];
@@ -144,7 +144,7 @@ fn manager_where_b_stays() -> (Host, HostModeManager<Host, Host, Host>) {
     };
     let modes = [mode("run", 5), mode("less", 4)];
     let agents = ["a", "b"].map(|domain| {
-        let agent = Agent {
+        let agent = AgentEntry {
             place: AgentPlace::Inside,
             may_request: BTreeSet::new(),
             fallback: None,
@@ -161,7 +161,7 @@ fn manager_where_b_stays() -> (Host, HostModeManager<Host, Host, Host>) {
 /// that could not is.
 #[test]
 fn who_answers_what_it_was_told_during_a_change_of_others_is_believed() {
-    for (manner, told) in [(Manner::Obeys, 1), (Manner::Fails, 2)] {
+    for (manner, orders) in [(Manner::Obeys, 1), (Manner::Fails, 2)] {
         let (host, mut manager) = manager_where_b_stays();
         host.manner("b", manner);
         manager.tell("b");
@@ -169,7 +169,7 @@ fn who_answers_what_it_was_told_during_a_change_of_others_is_believed() {
         let report = manager.serve_one(None).unwrap().1.unwrap();
         assert_eq!(report.outcome.ending, Ending::Completed);
         settle(&host, &mut manager);
-        assert_eq!(host.orders_since(0, "b").len(), told, "{manner:?}");
+        assert_eq!(host.orders_since(0, "b").len(), orders, "{manner:?}");
         let is_known = manager.state().domains["b"].tasks.is_some();
         assert_eq!(is_known, manner == Manner::Obeys, "{manner:?}");
     }
@@ -213,8 +213,8 @@ fn who_comes_during_a_change_is_told_after_it() {
 
 /// A change in which the agent of c goes, and this comes of it before the end.
 fn lose_and_hear(
-    host: &Host,
-    manager: &mut HostModeManager<Host, Host, Host>,
+    host: &FakeHost,
+    manager: &mut HostModeManager<FakeHost, FakeHost, FakeHost>,
     news: AgentEvent,
 ) -> Report {
     // The orders are those to a, b, and c, when a has answered; b answers after all that.
@@ -247,7 +247,7 @@ fn the_answer_to_an_order_that_was_withdrawn_is_a_late_one() {
     let mut manager = manager.with_journal(Box::new(noted.clone()));
     let report = lose_and_hear(&host, &mut manager, done(&host, "c", 3));
     assert!(matches!(&report.outcome.ending, Ending::Partly(causes) if causes.contains_key("c")));
-    let switched = Record::Switched { domain: "c".into() };
+    let switched = StepRecord::Switched { domain: "c".into() };
     assert!(!noted.0.lock().unwrap().contains(&switched));
     settle(&host, &mut manager);
     assert_eq!(host.runs("c"), ["c-always", "c-park"]);
@@ -287,21 +287,21 @@ fn who_has_fallen_back_holds_nobody_up_after_a_death() {
     for budget_ms in [2, 1] {
         let park = local("park", "c", budget_ms);
         let records = [
-            Record::Holds {
+            StepRecord::Holds {
                 state: from.clone(),
             },
-            Record::Begins {
+            StepRecord::Begins {
                 from: from.clone(),
                 to: to.clone(),
                 stopping: ["c".to_owned()].into(),
                 fallbacks: [("c".to_owned(), park.clone())].into(),
             },
-            Record::Tells { domain: "c".into() },
+            StepRecord::Tells { domain: "c".into() },
         ];
         let waits = journal::resumption(records.clone(), table).unwrap();
         assert_eq!(waits.fate, journal::Fate::RolledBack);
         assert_eq!(waits.state.mode, "rest");
-        let asks = Record::Asks {
+        let asks = StepRecord::Asks {
             domain: "c".into(),
             interface: park.interface.clone(),
         };
@@ -323,21 +323,21 @@ fn who_has_stopped_its_tasks_has_not_fallen_back() {
     let fallback = table.fallback("c").unwrap().clone();
     assert_eq!(fallback.interface, interface);
     let records = [
-        Record::Begins {
+        StepRecord::Begins {
             from,
             to: to.clone(),
             stopping: ["c".to_owned()].into(),
             fallbacks: [("c".to_owned(), fallback)].into(),
         },
-        Record::Switched { domain: "c".into() },
-        Record::Asks {
+        StepRecord::Switched { domain: "c".into() },
+        StepRecord::Asks {
             domain: "c".into(),
             interface,
         },
     ];
-    let found = journal::resumption(records, table).unwrap();
+    let resumption = journal::resumption(records, table).unwrap();
     assert_eq!(
-        found.state.domains["c"].interface,
+        resumption.state.domains["c"].interface,
         to.domains["c"].interface
     );
 }

@@ -17,7 +17,7 @@ use tailbound_reservation::metered_server::{FixedGridServer, ServerParameters};
 use tailbound_time::{Duration, Fraction};
 
 use super::super::*;
-use crate::table::{Agent, Settings};
+use crate::table::{AgentEntry, Settings};
 use crate::transition::Options;
 
 /// How an agent answers, and after how long.
@@ -29,7 +29,7 @@ enum Answer {
 }
 
 #[derive(Default)]
-struct Stage {
+struct PromiseStage {
     now: Instant,
     servers: BTreeMap<String, FixedGridServer>,
     news: BTreeMap<(Instant, usize), AgentEvent>,
@@ -46,7 +46,7 @@ fn share(parameters: ServerParameters) -> u64 {
     parameters.budget.as_nanos() * 1_000_000 / parameters.period.as_nanos()
 }
 
-impl Stage {
+impl PromiseStage {
     /// Lets time pass up to an instant, and every server replenish on its way there.
     fn pass(&mut self, until: Instant) {
         loop {
@@ -81,9 +81,9 @@ impl Stage {
 }
 
 #[derive(Clone, Default)]
-struct Host(Rc<RefCell<Stage>>);
+struct PromiseHost(Rc<RefCell<PromiseStage>>);
 
-impl Clock for Host {
+impl Clock for PromiseHost {
     fn id(&self) -> tailbound_time::ClockId {
         tailbound_time::ClockId::Virtual
     }
@@ -93,7 +93,7 @@ impl Clock for Host {
     }
 }
 
-impl Reservations for Host {
+impl Reservations for PromiseHost {
     fn change(&mut self, change: ReservationChange<'_>) -> Result<Instant, String> {
         let (domain, interface) = (change.domain, change.interface);
         let mut stage = self.0.borrow_mut();
@@ -122,7 +122,7 @@ impl Reservations for Host {
     fn unboost(&mut self, _domain: &str) {}
 }
 
-impl Agents for Host {
+impl Agents for PromiseHost {
     fn send(&mut self, domain: &str, order: Order) -> bool {
         let Order::Change { number, .. } = order else {
             return true;
@@ -206,7 +206,7 @@ const MODES: [&str; 3] = ["run", "rest", "off"];
 /// Each mode uses the whole CPU, but for roundings.
 fn table(drawn: &[Drawn], settings: Settings) -> ModeTable {
     let name = |index: usize| format!("d{index}");
-    let local = |mode: usize, index: usize, budget_us: u64| LocalMode {
+    let local = |mode: usize, index: usize, budget_us: u64| DomainMode {
         name: MODES[mode].into(),
         interface: ResourceInterface {
             budget: Duration::from_micros(budget_us.max(1)),
@@ -226,7 +226,7 @@ fn table(drawn: &[Drawn], settings: Settings) -> ModeTable {
     });
     let agents = drawn.iter().enumerate().filter(|(_, one)| one.with_agent);
     let agents = agents.map(|(index, one)| {
-        let agent = Agent {
+        let agent = AgentEntry {
             place: AgentPlace::Outside,
             may_request: [].into(),
             fallback: one.with_fallback.then(|| local(0, index, 1)),
@@ -276,7 +276,7 @@ proptest! {
             least_gap: Duration::from_micros(least_gap_us),
         };
         let table = table(&drawn, settings);
-        let host = Host::default();
+        let host = PromiseHost::default();
         for (domain, local) in table.mode("run").unwrap() {
             let parameters = ServerParameters {
                 budget: local.interface.budget,
@@ -312,8 +312,8 @@ proptest! {
         // In the end each domain has what the manager says.
         for (domain, state) in &manager.state().domains {
             let has = stage.servers[domain].parameters();
-            let told = &state.interface.interface;
-            prop_assert_eq!((has.budget, has.period), (told.budget, told.period), "{}", domain);
+            let expected = &state.interface.interface;
+            prop_assert_eq!((has.budget, has.period), (expected.budget, expected.period), "{}", domain);
         }
     }
 }

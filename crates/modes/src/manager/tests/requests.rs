@@ -14,7 +14,7 @@ fn trigger() -> Asker {
 
 /// The next answer.
 fn serve(
-    manager: &mut HostModeManager<Host, Host, Host>,
+    manager: &mut HostModeManager<FakeHost, FakeHost, FakeHost>,
 ) -> Option<(Asker, Result<Report, ModeError>)> {
     manager.serve_one(Some(Instant::from_nanos(500_000_000)))
 }
@@ -23,11 +23,11 @@ fn serve(
 fn what_does_not_fit_ends_nothing() {
     for how in MANNERS {
         let meanwhile = [(Asker::Command(1), "full"), (trigger(), "full")];
-        let found = answers(how, &meanwhile);
-        assert_eq!(found.len(), 3, "{how:?}");
-        assert!(found.contains(&(Asker::Command(0), "rest".to_owned())));
+        let answers = answers(how, &meanwhile);
+        assert_eq!(answers.len(), 3, "{how:?}");
+        assert!(answers.contains(&(Asker::Command(0), "rest".to_owned())));
         let refused = |by: &Asker| {
-            found
+            answers
                 .iter()
                 .find(|(asker, _)| asker == by)
                 .unwrap()
@@ -35,7 +35,7 @@ fn what_does_not_fit_ends_nothing() {
                 .clone()
         };
         for by in [Asker::Command(1), trigger()] {
-            assert!(refused(&by).contains("does not fit"), "{found:?}");
+            assert!(refused(&by).contains("does not fit"), "{answers:?}");
         }
     }
 }
@@ -63,8 +63,8 @@ fn a_change_after_a_preempted_one_is_taken_back_to_a_whole_mode() {
     let mut records = noted.0.lock().unwrap().clone();
     assert!(records.len() > 5);
     while !records.is_empty() {
-        let found = journal::resumption(records.iter().cloned(), &table).unwrap();
-        let all = found.state.domains.iter();
+        let resumption = journal::resumption(records.iter().cloned(), &table).unwrap();
+        let all = resumption.state.domains.iter();
         let interface = |(_, state): (_, &DomainState)| state.interface.name.clone();
         let modes: BTreeSet<String> = all.map(interface).collect();
         assert_eq!(modes.len(), 1, "{:?}", records.last());
@@ -96,8 +96,8 @@ fn the_mode_that_is_under_way_is_not_asked_for_again() {
     }
     // If another mode comes in between it is not the same request.
     let meanwhile = [(Asker::Command(1), "off"), (Asker::Command(2), "rest")];
-    let found = answers(RequestsMeanwhile::Queue, &meanwhile);
-    let modes: Vec<&str> = found.iter().map(|(_, answer)| answer.as_str()).collect();
+    let answers = answers(RequestsMeanwhile::Queue, &meanwhile);
+    let modes: Vec<&str> = answers.iter().map(|(_, answer)| answer.as_str()).collect();
     assert_eq!(modes, ["rest", "off", "rest"]);
 }
 
@@ -120,9 +120,9 @@ fn a_change_that_was_ended_is_not_under_way() {
 fn an_agent_has_one_request_waiting() {
     let by_agent = |answer: &str| (Asker::Domain("b".into()), answer.to_owned());
     let meanwhile = [("run"), ("run")].map(|mode| (Asker::Domain("b".into()), mode));
-    let found = answers(RequestsMeanwhile::Queue, &meanwhile);
+    let answers = answers(RequestsMeanwhile::Queue, &meanwhile);
     let replaced = ModeError::Replaced.to_string();
-    assert_eq!(found[1..], [by_agent(&replaced), by_agent("run")]);
+    assert_eq!(answers[1..], [by_agent(&replaced), by_agent("run")]);
 }
 
 #[test]
@@ -142,8 +142,8 @@ fn what_goes_by_itself_waits_behind_commands() {
     for how in MANNERS {
         // It does not end what a command asked for.
         let meanwhile = [(trigger(), "off"), (Asker::Domain("b".into()), "rest")];
-        let found = answers(how, &meanwhile[..1]);
-        assert_eq!(found, [command(0, "rest"), by_trigger("off")], "{how:?}");
+        let answers = answers(how, &meanwhile[..1]);
+        assert_eq!(answers, [command(0, "rest"), by_trigger("off")], "{how:?}");
     }
     // Nor does it take its place.
     let meanwhile = [(Asker::Command(1), "run"), (trigger(), "off")];

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn told(orders: &[Order]) -> Vec<&str> {
+fn ordered_modes(orders: &[Order]) -> Vec<&str> {
     let names = orders.iter().filter_map(|order| match order {
         Order::Change { mode, .. } => Some(mode.as_str()),
         Order::Withdraw { .. } => None,
@@ -54,7 +54,10 @@ fn who_cannot_go_back_is_asked_for_its_fallback() {
     host.manner("b", Manner::Hangs);
     let report = manager.change_to(&COMMAND, "rest").unwrap();
     assert!(report.rolled_back.is_some());
-    assert_eq!(told(&host.orders_since(0, "c")), ["rest", "run", "park"]);
+    assert_eq!(
+        ordered_modes(&host.orders_since(0, "c")),
+        ["rest", "run", "park"]
+    );
     assert_eq!(host.runs("c"), ["c-always", "c-park"]);
     assert_eq!((host.budget_ms("a"), host.budget_ms("c")), (5, 1));
 }
@@ -65,7 +68,7 @@ fn agents_of_which_nothing_is_known_are_told_what_holds_again() {
     host.manners("b", &[Manner::Hangs, Manner::Obeys]);
     let report = manager.change_to(&COMMAND, "rest").unwrap();
     assert!(report.rolled_back.is_some());
-    assert_eq!(told(&host.orders_since(0, "b")), ["rest", "run"]);
+    assert_eq!(ordered_modes(&host.orders_since(0, "b")), ["rest", "run"]);
     settle(&host, &mut manager);
     assert_eq!(host.runs("b"), ["b-always", "b-run"]);
     assert!(manager.state().domains["b"].tasks.is_some());
@@ -106,7 +109,7 @@ fn what_is_not_taken_back_to_its_end_is_no_mode_of_the_table() {
     let whole = manager.table().in_mode("run");
     assert_ne!(mixture, whole);
     let last = noted.0.lock().unwrap().last().cloned();
-    assert_eq!(last, Some(Record::Holds { state: whole }));
+    assert_eq!(last, Some(StepRecord::Holds { state: whole }));
 }
 
 /// Once a mode is reached as a whole it is what holds: nothing goes back to what was before the mixture.
@@ -131,7 +134,7 @@ fn a_mode_that_is_reached_after_a_mixture_is_what_holds() {
         let last = noted.0.lock().unwrap().last().cloned();
         assert_eq!(
             last,
-            Some(Record::Holds {
+            Some(StepRecord::Holds {
                 state: state.clone()
             })
         );
@@ -154,10 +157,10 @@ fn a_mode_in_which_all_is_as_it_is_after_a_mixture_is_what_holds() {
     assert!(report.changes_nothing());
     let state = manager.table().in_mode("run");
     let last = noted.0.lock().unwrap().last().cloned();
-    assert_eq!(last, Some(Record::Holds { state }));
+    assert_eq!(last, Some(StepRecord::Holds { state }));
 }
 
-fn one_by_one(manager: &HostModeManager<Host, Host, Host>) -> Options {
+fn one_by_one(manager: &HostModeManager<FakeHost, FakeHost, FakeHost>) -> Options {
     Options {
         policy: ChangePolicy::Sequential,
         ..manager.table().options()
@@ -183,7 +186,7 @@ fn where_there_is_no_way_back_what_held_is_still_what_is_noted() {
     assert!(!report.is_there() && report.rolled_back.is_none());
     assert_ne!(*manager.state(), full);
     let last = noted.0.lock().unwrap().last().cloned();
-    assert_eq!(last, Some(Record::Holds { state: full }));
+    assert_eq!(last, Some(StepRecord::Holds { state: full }));
 }
 
 /// What is left of old tasks in a mixture may be of any mode, so new ones wait the longest.

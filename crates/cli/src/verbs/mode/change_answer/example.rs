@@ -2,7 +2,7 @@
 
 use tailbound_modes::manager::Report;
 use tailbound_modes::transition::{
-    Cause, Ending, Held, Outcome, Settled, Step, StepKind, Timeline,
+    Cause, Ending, HeldMode, Settled, Step, StepKind, Timeline, TransitionOutcome,
 };
 use tailbound_time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ fn step(us: u64, domain: &str, kind: StepKind) -> Step {
     }
 }
 
-fn settled(interface: Held, tasks: Option<Held>) -> Settled {
+fn settled(interface: HeldMode, tasks: Option<HeldMode>) -> Settled {
     Settled { interface, tasks }
 }
 
@@ -63,11 +63,11 @@ pub fn completed() -> Report {
         ),
         step(165, "camera", StepKind::Settled),
     ];
-    let new = settled(Held::New, Some(Held::New));
+    let new = settled(HeldMode::New, Some(HeldMode::New));
     Report {
         from: "run".into(),
         to: "calibrate".into(),
-        outcome: Outcome {
+        outcome: TransitionOutcome {
             ending: Ending::Completed,
             domains: [("arm".into(), new.clone()), ("camera".into(), new)].into(),
         },
@@ -95,9 +95,9 @@ pub fn given_up() -> Report {
     let back = Report {
         from: "calibrate".into(),
         to: "run".into(),
-        outcome: Outcome {
+        outcome: TransitionOutcome {
             ending: Ending::Completed,
-            domains: [("arm".into(), settled(Held::New, Some(Held::New)))].into(),
+            domains: [("arm".into(), settled(HeldMode::New, Some(HeldMode::New)))].into(),
         },
         timeline: timeline(Vec::new(), 0),
         rolled_back: None,
@@ -105,9 +105,9 @@ pub fn given_up() -> Report {
     Report {
         from: "run".into(),
         to: "calibrate".into(),
-        outcome: Outcome {
+        outcome: TransitionOutcome {
             ending: Ending::GivenUp(no_answer()),
-            domains: [("arm".into(), settled(Held::Old, None))].into(),
+            domains: [("arm".into(), settled(HeldMode::Old, None))].into(),
         },
         timeline: timeline(steps, 100_011),
         rolled_back: Some(Box::new(back)),

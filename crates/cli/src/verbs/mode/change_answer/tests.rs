@@ -117,10 +117,10 @@ fn json_has_the_whole_timeline_in_nanoseconds() {
         check_units(&json, "");
         let steps = json["timeline"]["steps"].as_array().unwrap();
         assert_eq!(steps.len(), report.timeline.steps.len());
-        for (told, step) in steps.iter().zip(&report.timeline.steps) {
-            assert_eq!(told["at_ns"], step.at.as_nanos());
-            assert_eq!(told["domain"], step.domain);
-            let read: Step = serde_json::from_value(told.clone()).unwrap();
+        for (step_json, step) in steps.iter().zip(&report.timeline.steps) {
+            assert_eq!(step_json["at_ns"], step.at.as_nanos());
+            assert_eq!(step_json["domain"], step.domain);
+            let read: Step = serde_json::from_value(step_json.clone()).unwrap();
             assert_eq!(read, *step, "the names are those of the wire");
         }
         assert_eq!(json["is_there"], report.is_there());
