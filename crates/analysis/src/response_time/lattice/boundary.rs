@@ -1,10 +1,10 @@
 //! The workload at the start of a period, in equilibrium.
 
 use super::compound::LatticeWork;
-use super::fourier::{Complex, Transform};
 use super::leap::LeapHistory;
 use super::rounding::Side;
 use crate::SearchWatch;
+use tailbound_fourier::{Complex, Transform};
 
 /// The changes still to come at which the iteration stops, where response times are to be as sharp as can be.
 pub(super) const PRECISION: f64 = 1e-7;
@@ -166,11 +166,11 @@ pub(super) fn workload(
         Side::Optimistic => vec![1.0; states + 1],
     };
     let sweep = PeriodSweep::new(queue, passages, states);
-    let mut spectrum = Vec::new();
+    let mut memory = sweep.memory();
     let mut before = f64::INFINITY;
     let mut history = LeapHistory::new(side);
     for _ in 0..MOST_OPERATIONS / sweep.operations() {
-        let mut next = sweep.apply(&cumulative, &mut spectrum);
+        let mut next = sweep.apply(&cumulative, &mut memory);
         // Both are lower bounds, so the higher one is.
         next.iter_mut()
             .zip(&floor)
@@ -219,6 +219,12 @@ struct PeriodSweep<'a> {
     period_spectrum: Vec<Complex>,
 }
 
+/// Memory to work in, from one sweep to the next.
+struct SweepMemory {
+    spectrum: Vec<Complex>,
+    scratch: Vec<Complex>,
+}
+
 impl<'a> PeriodSweep<'a> {
     fn new(queue: &'a LatticeQueue, passages: &'a Passages, states: usize) -> Self {
         let transform = Transform::holding(
@@ -228,7 +234,7 @@ impl<'a> PeriodSweep<'a> {
         let period_spectrum = transform
             .forward(&queue.work.sizes)
             .iter()
-            .map(|value| (*value - Complex::ONE).scaled(exponent).exp())
+            .map(|value| (*value - 1.0).scale(exponent).exp())
             .collect();
         Self {
             queue,
@@ -239,6 +245,14 @@ impl<'a> PeriodSweep<'a> {
         }
     }
 
+    /// The memory that sweeps need.
+    fn memory(&self) -> SweepMemory {
+        SweepMemory {
+            spectrum: Vec::with_capacity(self.transform.size()),
+            scratch: self.transform.scratch(),
+        }
+    }
+
     /// Roughly what one sweep costs.
     fn operations(&self) -> usize {
         let size = self.transform.size();
@@ -246,16 +260,17 @@ impl<'a> PeriodSweep<'a> {
     }
 
     /// Q'(b) = Pr(z + X(P) <= b + B) - sum over j of empty_j Pr(X(B-j) = b + B - j): what the
-    /// budget leaves, plus what of it an empty queue let pass. `spectrum` is memory to work in.
-    fn apply(&self, cumulative: &[f64], spectrum: &mut Vec<Complex>) -> Vec<f64> {
+    /// budget leaves, plus what of it an empty queue let pass.
+    fn apply(&self, cumulative: &[f64], memory: &mut SweepMemory) -> Vec<f64> {
+        let SweepMemory { spectrum, scratch } = memory;
         let start = probabilities(cumulative);
-        self.transform.forward_into(&start, spectrum);
+        self.transform.forward_into(&start, spectrum, scratch);
         let product = |(a, b): (&mut Complex, &Complex)| *a = *a * *b;
         spectrum
             .iter_mut()
             .zip(&self.period_spectrum)
             .for_each(product);
-        self.transform.inverse(spectrum);
+        self.transform.inverse(spectrum, scratch);
         let budget = self.queue.budget_steps;
         let idle_until = self.queue.period_steps - budget;
         let empty = self.passages.empty(&start, idle_until, budget);

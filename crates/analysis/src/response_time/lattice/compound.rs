@@ -1,7 +1,7 @@
 //! The work that arrives in a time: compound Poisson sums on the lattice.
 
-use super::fourier::{Complex, Transform};
 use crate::lundberg;
+use tailbound_fourier::{Complex, Transform, turned};
 
 /// What is neglected of a tail: far below the guard that the results are rounded by.
 const NEGLECTED_LOG: f64 = 32.0;
@@ -62,7 +62,7 @@ impl LatticeWork {
 
     /// The transform of the work of one step.
     pub(super) fn step_spectrum(&self, transform: &Transform) -> Vec<Complex> {
-        let exponent = |value: &Complex| (*value - Complex::ONE).scaled(self.jobs_per_step).exp();
+        let exponent = |value: &Complex| (*value - 1.0).scale(self.jobs_per_step).exp();
         transform
             .forward(&self.sizes)
             .iter()
@@ -83,6 +83,7 @@ impl LatticeWork {
         let step = self.step_spectrum(&transform);
         let mut spectrum = transform.forward(extra);
         let mut rows = Vec::with_capacity(last + 1);
+        let mut scratch = transform.scratch();
         let mut both = Vec::with_capacity(spectrum.len());
         while rows.len() <= last {
             // Two rows at a time: the later one in the imaginary part.
@@ -90,9 +91,9 @@ impl LatticeWork {
             both.extend(spectrum.iter_mut().zip(&step).map(|(a, b)| {
                 let (earlier, later) = (*a, *a * *b);
                 *a = later * *b;
-                earlier + later.turned()
+                earlier + turned(later)
             }));
-            transform.inverse(&mut both);
+            transform.inverse(&mut both, &mut scratch);
             let row = |part: fn(&Complex) -> f64, t: usize| {
                 both.iter().take(length(t)).map(part).collect::<Vec<_>>()
             };

@@ -8,7 +8,6 @@
 
 mod boundary;
 mod compound;
-mod fourier;
 mod leap;
 mod response;
 mod rounding;

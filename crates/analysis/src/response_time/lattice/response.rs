@@ -2,11 +2,11 @@
 
 use super::boundary::{LatticeQueue, Passages};
 use super::compound::LatticeWork;
-use super::fourier::{Complex, Transform};
 use super::rounding::Side;
 use super::share::given;
 use crate::response_time::BudgetUse;
 use crate::{SearchStage, SearchWatch};
+use tailbound_fourier::{Complex, Transform, turned};
 
 /// The distribution function of the response time on the lattice: entry k bounds it towards
 /// `side` for every time from k steps to below k + 1.
@@ -78,6 +78,7 @@ impl LatticeResponses<'_> {
         let mut position = job;
         let mut places = LaterPlaces::new(self, sums, size);
         let (mut both, mut total, mut done) = (Vec::new(), Vec::new(), Vec::new());
+        let mut scratch = transform.scratch();
         let mut n = 0;
         while n <= period {
             if watch.is_stopped() {
@@ -93,17 +94,17 @@ impl LatticeResponses<'_> {
                 both.extend(arrived.iter_mut().zip(&step).map(|(a, x)| {
                     let earlier = *a;
                     *a = earlier * *x;
-                    earlier + a.turned()
+                    earlier + turned(*a)
                 }));
-                transform.inverse(&mut both);
+                transform.inverse(&mut both, &mut scratch);
                 cumulate(&both[..places.columns], |value| value.re, &mut total);
                 cumulate(&both[..places.columns], |value| value.im, &mut done);
                 places.add(n, &total, &total);
                 n += 1;
                 places.add(n, &done, &done);
             } else {
-                both.extend(arrived.iter().zip(&wasted).map(|(a, w)| *a + w.turned()));
-                transform.inverse(&mut both);
+                both.extend(arrived.iter().zip(&wasted).map(|(a, w)| *a + turned(*w)));
+                transform.inverse(&mut both, &mut scratch);
                 cumulate(&both[..places.columns], |value| value.re, &mut total);
                 done.clear();
                 done.extend(total.iter().zip(&both).map(|(sum, value)| sum - value.im));
@@ -112,7 +113,7 @@ impl LatticeResponses<'_> {
             if n >= idle_until && n < period {
                 let probability = empty[n - idle_until];
                 for ((w, p), x) in wasted.iter_mut().zip(&mut position).zip(&step) {
-                    *w = (*w + p.scaled(probability)) * *x;
+                    *w = (*w + p.scale(probability)) * *x;
                 }
                 multiply(&mut position, &shift);
             }
@@ -307,7 +308,7 @@ pub(super) fn dedicated(work: &LatticeWork, job: &[f64], side: Side, length: usi
     let points = length + 2;
     let transform = Transform::holding(work.sizes.len() + work.reach(1) + 2);
     let mut step = work.step_spectrum(&transform);
-    transform.inverse(&mut step);
+    transform.inverse(&mut step, &mut transform.scratch());
     let arrivals: Vec<f64> = step.iter().map(|value| value.re).collect();
     // The workload after each step is a geometric sum of ladder steps with weights Pr(A > k),
     // plus the arrivals of the step.

@@ -4,10 +4,10 @@
 //! Every number in them is the same as there, so the share is the same bound; no transform a place is needed.
 
 use super::boundary::{Backwards, LatticeQueue};
-use super::fourier::Transform;
 use super::response::{LatticeResponses, product};
 use super::rounding::Side;
 use crate::response_time::BudgetUse;
+use tailbound_fourier::Transform;
 
 /// The CPU time in steps that a server which is never idle has given `at` steps after a replenishment.
 pub(super) fn given(queue: &LatticeQueue, kind: BudgetUse, at: usize) -> usize {
@@ -52,7 +52,7 @@ impl<'a> ShareTerms<'a> {
         let columns = (most + 1).min(reach).max(budget + 1);
         let transform = Transform::holding(start.len() + job.len());
         let mut sums = product(&transform.forward(start), &transform.forward(job));
-        transform.inverse(&mut sums);
+        transform.inverse(&mut sums, &mut transform.scratch());
         let mut sum = 0.0;
         let cumulative = sums.iter().map(|value| {
             sum += value.re;
