@@ -1,7 +1,8 @@
 //! What a virtual CPU of a domain gets of its level: rule, budget and rank.
 
 use tailbound_model::{
-    CpuPromise, Domain, HostScheduling, Precedence, Reservation, Scheduling, ServerKind,
+    BudgetScope, CpuPromise, Domain, HostScheduling, Precedence, Reservation, Scheduling,
+    ServerKind,
 };
 use tailbound_time::Duration;
 
@@ -112,6 +113,12 @@ impl Mapping<'_> {
 
 /// Refuses a reservation of which simulation does not follow the back end, or an option.
 fn simulated(domain: &str, reservation: &Reservation) -> Result<(), HostError> {
+    if reservation.budget_scope == BudgetScope::AllCpus && reservation.cpus.len() > 1 {
+        return Err(HostError::NotSimulated {
+            place: format!("domains.{domain}.reservation.budget_scope"),
+            why: "simulation gives each CPU a budget of its own",
+        });
+    }
     let options = reservation.options.given();
     let options = options.iter().map(|option| {
         let key = format!("options.{}", option.key);
