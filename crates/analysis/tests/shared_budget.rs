@@ -1,8 +1,14 @@
-//! Admission of a budget that two CPUs share, against simulations slot by slot.
+//! A budget that two CPUs share: its admission against simulations slot by slot, and what is shown of the tasks on it
+//! against simulations of its rule.
 
 use proptest::prelude::*;
+use tailbound_analysis::SporadicTask;
 use tailbound_analysis::admission::{AdmissionRefusal, HostLimits, Reserved, admit};
+use tailbound_analysis::interfaces::{MultiprocessorPeriodic, Workload, schedulable_global_edf};
 use tailbound_model::{BackendKind, BudgetScope, Cpu, Priority, ResourceInterface, ServerKind};
+use tailbound_simulator::hierarchy::{
+    Completion, Guest, Job, Level, Member, Plan, Rank, Rule, Sink, Task, VirtualCpu, simulate_plan,
+};
 use tailbound_time::Duration;
 
 /// The CPUs of the simulations.
@@ -188,6 +194,19 @@ fn spenders() -> impl Strategy<Value = Vec<Spender>> {
     })
 }
 
+/// Counts the jobs that are done after their deadlines.
+struct Lateness {
+    deadlines: Vec<Duration>,
+    late: u64,
+}
+
+impl Sink for Lateness {
+    fn completed(&mut self, completion: &Completion) {
+        let due = completion.release + self.deadlines[completion.task].as_nanos();
+        self.late += u64::from(completion.end > due);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { max_global_rejects: 100_000, ..ProptestConfig::with_cases(400) })]
 
@@ -217,5 +236,46 @@ proptest! {
             courses.push(Course { spender, asks, left: 0, given, always });
         }
         prop_assert!(promises_are_kept(&mut courses, slots), "{set:?}");
+    }
+
+    #[test]
+    fn tasks_that_are_shown_to_be_in_time_are_in_simulations(
+        tasks in proptest::collection::vec((1_u64..9, 8_u64..40), 2..6),
+        (budget, period) in (3_u64..10).prop_flat_map(|p| (p..=2 * p, Just(p))),
+        phase in 0_u64..10,
+        offsets in proptest::collection::vec(0_u64..20, 6),
+    ) {
+        let sporadic = tasks.iter().map(|(work, gap)| SporadicTask::implicit(ms(*work), ms(*gap)));
+        let workload = Workload::new(sporadic.collect::<Result<_, _>>().unwrap()).unwrap();
+        let resource = MultiprocessorPeriodic::new(ms(budget), ms(period), CPUS as u32).unwrap();
+        prop_assume!(schedulable_global_edf(&workload, &resource).is_ok_and(|found| found.schedulable));
+        let vcpu = VirtualCpu {
+            rank: Rank::Fixed(0),
+            rule: Rule::Server(ServerKind::Deferrable),
+            budget: ms(budget),
+            period: ms(period),
+            phase: ms(phase % period),
+        };
+        let by_deadline = tasks.iter().map(|(_, gap)| Task::of_rank(Rank::Deadline(ms(*gap))));
+        let guest = Member::Guest(Guest {
+            vcpus: vec![vcpu; CPUS],
+            shares_budget: true,
+            tasks: by_deadline.collect(),
+        });
+        let plan = Plan { pinned: vec![0, 1], ..Plan::global(CPUS, Level::of(vec![guest])) };
+        let mut jobs = Vec::new();
+        for (task, ((work, gap), offset)) in tasks.iter().zip(&offsets).enumerate() {
+            let releases = (*offset..300).step_by(*gap as usize);
+            jobs.extend(releases.map(|release| Job {
+                task,
+                number: 0,
+                release: ms(release).as_nanos(),
+                work: ms(*work).as_nanos(),
+            }));
+        }
+        jobs.sort_by_key(|job| job.release);
+        let mut late = Lateness { deadlines: tasks.iter().map(|(_, gap)| ms(*gap)).collect(), late: 0 };
+        simulate_plan(&plan, &mut jobs.as_slice(), &mut late, None).unwrap();
+        prop_assert_eq!(late.late, 0);
     }
 }

@@ -404,7 +404,6 @@ impl<'a> Ranked<'a> {
 fn late_budgets(cpu: Cpu, held: &[&Reserved<'_>], limits: &HostLimits) -> Vec<AdmissionRefusal> {
     let ranked = Ranked::of(held, limits);
     let mut found = Vec::new();
-    found.extend(ranked.uncounted_use(cpu));
     for (index, one) in ranked.reserved.iter().enumerate() {
         let (interface, response) = (one.interface, ranked.response(index));
         if response <= interface.period {
@@ -425,6 +424,9 @@ fn late_budgets(cpu: Cpu, held: &[&Reserved<'_>], limits: &HostLimits) -> Vec<Ad
             period: interface.period,
             response,
         });
+    }
+    if found.is_empty() {
+        found.extend(ranked.uncounted_use(cpu));
     }
     found
 }
