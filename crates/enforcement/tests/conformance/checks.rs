@@ -379,7 +379,7 @@ fn processes_share_a_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
     })
 }
 
-/// Four threads spend one budget, which is longer than its period, on two CPUs.
+/// Eight threads spend one budget, which is longer than its period, on two CPUs.
 fn cpus_share_a_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
     if !bench.enforces() {
         return Ok(NO_BUDGET);
@@ -411,7 +411,7 @@ fn cpus_share_a_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
             .iter()
             .map(|cpu| Program::start(bench.spinning(1), end, &[*cpu]));
         let _hogs: Vec<Program> = hogs.collect();
-        let busy = Program::start(bench.spinning(4), end + bench.period * 10, &[]);
+        let busy = Program::start(bench.spinning(8), end + bench.period * 10, &[]);
         let (mut enforcer, _directory) = bench.enforcer();
         request.target = Target::Processes(vec![busy.pid()]);
         enforcer
