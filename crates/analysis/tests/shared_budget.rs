@@ -248,7 +248,7 @@ proptest! {
         let sporadic = tasks.iter().map(|(work, gap)| SporadicTask::implicit(ms(*work), ms(*gap)));
         let workload = Workload::new(sporadic.collect::<Result<_, _>>().unwrap()).unwrap();
         let resource = MultiprocessorPeriodic::new(ms(budget), ms(period), CPUS as u32).unwrap();
-        prop_assume!(schedulable_global_edf(&workload, &resource).is_ok_and(|found| found.schedulable));
+        prop_assume!(schedulable_global_edf(&workload, &resource).is_ok_and(|verdict| verdict.schedulable));
         let vcpu = VirtualCpu {
             rank: Rank::Fixed(0),
             rule: Rule::Server(ServerKind::Deferrable),

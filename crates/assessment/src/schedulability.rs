@@ -343,21 +343,28 @@ impl ServiceQuestion<'_> {
         Ok(self.verdicts(&client_times, judged))
     }
 
-    fn verdicts(&self, client_times: &[ClientTimes<'_>], judged: Vec<TaskJudgement>) -> Vec<TaskVerdict> {
+    fn verdicts(
+        &self,
+        client_times: &[ClientTimes<'_>],
+        judged: Vec<TaskJudgement>,
+    ) -> Vec<TaskVerdict> {
         let service = (!self.is_own()).then(|| self.name.to_owned());
-        let each = client_times.iter().zip(judged).map(|(one, judged)| TaskVerdict {
-            domain: self.service.domain.clone(),
-            service: service.clone(),
-            task: one.name.into(),
-            execution: one.execution,
-            period: one.period,
-            deadline: one.task.relative_deadline(),
-            deadline_is_described: one.task.deadline.is_some(),
-            response_bound: judged.bound,
-            verdict: judged.verdict,
-            why: judged.why,
-            method: judged.method,
-        });
+        let each = client_times
+            .iter()
+            .zip(judged)
+            .map(|(one, judged)| TaskVerdict {
+                domain: self.service.domain.clone(),
+                service: service.clone(),
+                task: one.name.into(),
+                execution: one.execution,
+                period: one.period,
+                deadline: one.task.relative_deadline(),
+                deadline_is_described: one.task.deadline.is_some(),
+                response_bound: judged.bound,
+                verdict: judged.verdict,
+                why: judged.why,
+                method: judged.method,
+            });
         each.collect()
     }
 

@@ -77,9 +77,9 @@ fn beside(guest: Guest, others: Vec<(usize, Member)>) -> Plan {
 fn the_budget_is_spent_as_fast_as_cpus_spend_it() {
     let plan = beside(guest(2, 12, 10, 3), Vec::new());
     // Two of three run until 6, when 12 are spent; from 10 on 0 and 1 are done by 12, and 2 has one CPU.
-    let found = story(&plan, &[(0, 0, 8), (1, 0, 8), (2, 0, 5)]);
-    assert_eq!(found.ends, [12, 12, 17]);
-    let at: Vec<u64> = found.ran_out.iter().map(|(_, at)| *at).collect();
+    let seen = story(&plan, &[(0, 0, 8), (1, 0, 8), (2, 0, 5)]);
+    assert_eq!(seen.ends, [12, 12, 17]);
+    let at: Vec<u64> = seen.ran_out.iter().map(|(_, at)| *at).collect();
     assert_eq!(at, [6, 6]);
     // One alone never uses it up, though it is longer than its period.
     assert_eq!(story(&plan, &[(0, 0, 25)]).ends, [25]);
@@ -93,8 +93,8 @@ fn the_budget_is_spent_as_fast_as_cpus_spend_it() {
 fn what_comes_first_on_a_cpu_leaves_the_budget_to_the_others() {
     // CPU 0 is taken until 4, so that the budget is spent by one CPU alone, and by two until 6.
     let plan = beside(guest(2, 8, 10, 2), vec![(0, task(0))]);
-    let found = story(&plan, &[(0, 0, 6), (1, 0, 6), (2, 0, 4)]);
-    assert_eq!(found.ends, [14, 6, 4]);
+    let seen = story(&plan, &[(0, 0, 6), (1, 0, 6), (2, 0, 4)]);
+    assert_eq!(seen.ends, [14, 6, 4]);
 }
 
 #[test]
@@ -204,8 +204,8 @@ proptest! {
         }),
     ) {
         let expected = ends_by_rule(&guest, &list);
-        let found = story(&beside(guest.clone(), Vec::new()), &list);
-        prop_assert_eq!(found.ends, expected, "{:?} {:?}", guest, list);
+        let seen = story(&beside(guest.clone(), Vec::new()), &list);
+        prop_assert_eq!(seen.ends, expected, "{:?} {:?}", guest, list);
     }
 
     #[test]

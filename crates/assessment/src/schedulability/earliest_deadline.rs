@@ -171,13 +171,19 @@ impl ServiceQuestion<'_> {
     }
 
     /// What stands against a verdict of each task, and the first of that.
-    fn obstacles(&self, client_times: &[ClientTimes<'_>]) -> (Vec<Option<TaskJudgement>>, Option<String>) {
+    fn obstacles(
+        &self,
+        client_times: &[ClientTimes<'_>],
+    ) -> (Vec<Option<TaskJudgement>>, Option<String>) {
         let obstacles: Vec<Option<TaskJudgement>> =
             client_times.iter().map(|one| self.obstacle(one)).collect();
-        let first = client_times.iter().zip(&obstacles).find_map(|(one, obstacle)| {
-            let why = obstacle.as_ref()?.why.as_deref()?;
-            Some(format!("task \"{}\": {why}", one.name))
-        });
+        let first = client_times
+            .iter()
+            .zip(&obstacles)
+            .find_map(|(one, obstacle)| {
+                let why = obstacle.as_ref()?.why.as_deref()?;
+                Some(format!("task \"{}\": {why}", one.name))
+            });
         (obstacles, first)
     }
 
@@ -354,9 +360,8 @@ impl ServiceQuestion<'_> {
 
 /// The judgements of tasks with an obstacle, and of the others for this reason.
 fn undecided(obstacles: Vec<Option<TaskJudgement>>, why: &str) -> Vec<TaskJudgement> {
-    let judged = |obstacle: Option<TaskJudgement>| {
-        obstacle.unwrap_or_else(|| TaskJudgement::undecided(why))
-    };
+    let judged =
+        |obstacle: Option<TaskJudgement>| obstacle.unwrap_or_else(|| TaskJudgement::undecided(why));
     obstacles.into_iter().map(judged).collect()
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tailbound_enforcement::LedgerSummary;
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::capabilities::Feature;
+use tailbound_linux::cgroup;
 
 use crate::bench::Bench;
 
@@ -27,15 +28,16 @@ const RESERVED: [&str; 10] = [
 ];
 
 /// What follows the work of each program: the test looks at the ledger before the domain ends.
-const WAIT_FOR_THE_TEST: &str = "\ntouch done; until [ -e looked ]; do sleep 0.02; done\n";
+const WAIT_FOR_THE_TEST: &str =
+    "\ncp /proc/self/cgroup group; touch done; until [ -e looked ]; do sleep 0.02; done\n";
 
 /// Whether these commands are there; if not, that is said loudly.
 fn are_here(test: &str, commands: &[&str]) -> bool {
     let is_here = |command: &&&str| {
-        let found = Command::new("sh")
+        let answer = Command::new("sh")
             .args(["-c", "command -v \"$0\" >&2", command])
             .output();
-        found.is_ok_and(|found| found.status.success())
+        answer.is_ok_and(|answer| answer.status.success())
     };
     let absent: Vec<&str> = commands
         .iter()
@@ -48,8 +50,14 @@ fn are_here(test: &str, commands: &[&str]) -> bool {
     absent.is_empty()
 }
 
-/// Runs a script under the budget: what the ledger says when its work is done.
-fn ledger_of(bench: &Bench, work: &str, end: &str) -> LedgerSummary {
+/// What a program used, as the ledger and the kernel tell it.
+struct Usage {
+    ledger: LedgerSummary,
+    of_group: Duration,
+}
+
+/// Runs a script under the budget: what it has used when its work is done.
+fn usage_of(bench: &Bench, work: &str, end: &str) -> Usage {
     bench.write("script", &format!("{work}{WAIT_FOR_THE_TEST}{end}"));
     let mut run = bench.start(&RESERVED);
     let give_up = Instant::now() + DONE_WITHIN;
@@ -61,10 +69,28 @@ fn ledger_of(bench: &Bench, work: &str, end: &str) -> LedgerSummary {
         );
         std::thread::sleep(Duration::from_millis(10));
     }
+    let of_group = used_by_group(bench);
     let ledgers = bench.client().unwrap().ledger().unwrap();
     bench.write("looked", "");
     assert!(run.wait().unwrap().success(), "{}", bench.said());
-    ledgers.into_values().next().unwrap()
+    let ledger = ledgers.into_values().next().unwrap();
+    Usage { ledger, of_group }
+}
+
+/// The CPU time of the program's group in cgroup v2, which it wrote down.
+fn used_by_group(bench: &Bench) -> Duration {
+    let groups = std::fs::read_to_string(bench.path().join("group")).unwrap();
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"));
+    let mut hierarchies = cgroup::hierarchies().unwrap().into_iter();
+    let root = hierarchies
+        .find(|hierarchy| hierarchy.unified)
+        .unwrap()
+        .root;
+    let stat = std::fs::read_to_string(root.join(group.unwrap()).join("cpu.stat")).unwrap();
+    let used = stat
+        .lines()
+        .find_map(|line| line.strip_prefix("usage_usec "));
+    Duration::from_micros(used.unwrap().parse().unwrap())
 }
 
 fn is_running(child: &mut Child) -> bool {
@@ -72,13 +98,18 @@ fn is_running(child: &mut Child) -> bool {
 }
 
 /// All processes and threads together used no more than the budgets, but for what the host's stalls let them use and
-/// what later budgets owe.
+/// what later budgets owe; and the ledger has all of it, but for the last periods.
 #[track_caller]
-fn keeps_to_the_budget(ledger: &LedgerSummary) {
+fn keeps_to_the_budget(Usage { ledger, of_group }: &Usage) {
     let beyond = ledger.forgiven + ledger.largest_overrun;
     let used = ledger.consumed.saturating_sub(beyond).as_secs_f64();
     assert!(used <= ledger.reserved.as_secs_f64() * 1.02, "{ledger:?}");
     assert!(ledger.periods > 0 && ledger.failures == 0, "{ledger:?}");
+    let booked = ledger.consumed.as_secs_f64() * 1.03 + 0.05;
+    assert!(
+        of_group.as_secs_f64() <= booked,
+        "{of_group:?} used: {ledger:?}"
+    );
 }
 
 fn place(test: &str, commands: &[&str]) -> Option<Bench> {
@@ -109,8 +140,8 @@ fn postgresql_forks_under_one_budget() {
         pgbench -q $at -i postgres >&2
         pgbench $at -n -c 4 -j 2 -t 100 postgres >&2
     "#;
-    let ledger = ledger_of(&bench, work, "kill -INT $server; wait $server");
-    keeps_to_the_budget(&ledger);
+    let usage = usage_of(&bench, work, "kill -INT $server; wait $server");
+    keeps_to_the_budget(&usage);
     bench.assert_clean("none");
 }
 
@@ -138,8 +169,8 @@ END
         ask -Z --parallel-max 8 "http://here/[1-1000]" > answers
         test "$(grep -c ok answers)" = 1000
     "#;
-    let ledger = ledger_of(&bench, work, "kill -QUIT $server; wait $server");
-    keeps_to_the_budget(&ledger);
+    let usage = usage_of(&bench, work, "kill -QUIT $server; wait $server");
+    keeps_to_the_budget(&usage);
     bench.assert_clean("none");
 }
 
@@ -157,8 +188,8 @@ fn threads_of_redis_share_one_budget() {
         # Threads of Redis wait for each other without sleeping, so that no more than CPUs may have real-time priority.
         nice -n 1 redis-benchmark -s socket -q -t get,set -n 10000 -c 16 > answers
     "#;
-    let ledger = ledger_of(&bench, work, "kill $server; wait $server");
-    keeps_to_the_budget(&ledger);
+    let usage = usage_of(&bench, work, "kill $server; wait $server");
+    keeps_to_the_budget(&usage);
     bench.assert_clean("none");
 }
 
@@ -186,8 +217,8 @@ fn eight_threads_of_a_virtual_machine_of_java_use_up_one_budget_on_two_cpus() {
     let compiled = compiler.arg("Busy.java").current_dir(bench.path()).status();
     assert!(compiled.unwrap().success());
     let work = "java -Xmx64m -XX:+UseParallelGC Busy";
-    let ledger = ledger_of(&bench, work, "");
-    keeps_to_the_budget(&ledger);
-    assert!(ledger.depletions > 0, "{ledger:?}");
+    let usage = usage_of(&bench, work, "");
+    keeps_to_the_budget(&usage);
+    assert!(usage.ledger.depletions > 0, "{:?}", usage.ledger);
     bench.assert_clean("none");
 }

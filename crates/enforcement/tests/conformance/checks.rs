@@ -399,9 +399,9 @@ fn cpus_share_a_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
         ..request.interface
     };
     if let Some(missing) = bench.back_end.missing_for(&request, bench.host).first() {
-        let found = &missing.found;
+        let instead = &missing.found;
         return Ok(Outcome::Skipped(format!(
-            "needs {}, found {found}",
+            "needs {}, found {instead}",
             missing.needed
         )));
     }

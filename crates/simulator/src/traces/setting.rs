@@ -103,7 +103,7 @@ impl Setting {
     /// Adds a reservation and returns its path, itself first.
     fn add_reservation(
         &mut self,
-        known: &VirtualCpu,
+        vcpu: &VirtualCpu,
         shares_budget: bool,
         inside_of: &[usize],
     ) -> Vec<usize> {
@@ -112,11 +112,11 @@ impl Setting {
         let path: Vec<usize> = [number].iter().chain(inside_of).copied().collect();
         self.reservations.push(SettingOfReservation {
             name: format!("reservation {number}"),
-            rule: known.rule.clone(),
+            rule: vcpu.rule.clone(),
             shares_budget,
-            budget: known.budget,
-            period: known.period,
-            phase: known.phase,
+            budget: vcpu.budget,
+            period: vcpu.period,
+            phase: vcpu.phase,
             path: path.clone(),
         });
         path

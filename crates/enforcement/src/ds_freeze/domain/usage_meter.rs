@@ -38,7 +38,7 @@ pub(super) struct UsageMeter {
 /// The use that counters did not see.
 #[derive(Debug, Default)]
 struct EscapedUse {
-    /// What `cpu.stat` and counters told when they were last taken to agree.
+    /// The use by `cpu.stat` and by counters when they were last taken to agree.
     agreed: (Duration, Duration),
     total: Duration,
 }
@@ -171,9 +171,9 @@ mod tests {
             if let Some(target) = text.get_mut(place) {
                 *target = byte;
             }
-            let found = parse_usage(&text);
+            let parsed = parse_usage(&text);
             if place < 10 && byte != b"usage_usec "[place] {
-                prop_assert_eq!(found, None);
+                prop_assert_eq!(parsed, None);
             }
         }
     }
