@@ -37,7 +37,9 @@ type BudgetsRow = (SizingRow, String, Option<String>, Option<String>);
 pub fn unanswered(python: Python<'_>, error: &AssessmentError) -> PyErr {
     let kind = match error {
         AssessmentError::Analysis(error) => return refused(python, error),
-        AssessmentError::OnlySimulated { .. } => "not-analysed",
+        AssessmentError::OnlySimulated { .. } | AssessmentError::SharedBudget { .. } => {
+            "not-analysed"
+        }
         AssessmentError::NotCalibrated { .. } => "execution-time-unknown",
         AssessmentError::Unknown { .. }
         | AssessmentError::Ambiguous { .. }

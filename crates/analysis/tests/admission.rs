@@ -5,7 +5,7 @@ use tailbound_analysis::admission::fixed_priority::{FixedPriorityServer, budget_
 use tailbound_analysis::admission::{
     AdmissionRefusal, HostLimits, Reserved, admit, pool, refusals_on,
 };
-use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface, ServerKind};
+use tailbound_model::{BackendKind, BudgetScope, Cpu, Priority, ResourceInterface, ServerKind};
 use tailbound_time::{Duration, Fraction};
 
 const CPU: Cpu = Cpu(0);
@@ -34,6 +34,7 @@ impl Owned {
                 period: ms(period_ms),
                 priority: Priority(rank),
                 cpus: [CPU].into(),
+                budget_scope: BudgetScope::EachCpu,
             },
             server: backend.server_kind(),
             on_common_grid: backend.traits().fixed_grid,

@@ -19,6 +19,7 @@ mod random_settings;
 mod reference;
 mod response_time;
 mod schedulability;
+mod shared_budget;
 mod simulated_queue;
 mod simulated_response_times;
 mod slotted_constant_bandwidth;

@@ -33,6 +33,15 @@ pub enum AssessmentError {
         /// The part that only simulation covers.
         why: String,
     },
+    /// The CPUs of a domain share a budget, and the question is for budgets of one CPU.
+    #[error(
+        "domain \"{domain}\": several CPUs share its budget, and the least budgets of a description are searched for one \
+         CPU each; name tasks with --task for --model multiprocessor"
+    )]
+    SharedBudget {
+        /// The domain.
+        domain: String,
+    },
     /// An execution time is not known without a calibration.
     #[error(
         "the execution time of {task} is calibrated, so it is not known before a run; give \

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tailbound_model::{Description, DomainKind, Reservation, Scheduling, Service};
+use tailbound_model::{
+    BudgetScope, Description, DomainKind, Placement, Reservation, Scheduling, Service,
+};
 
 use crate::AssessmentError;
 use tailbound_analysis::resolution::{ResolvedDomain, interface_of, own_tasks};
@@ -90,10 +92,19 @@ impl ModeContent<'_> {
         self.vcpus.get(domain).map_or(1, |(_, vcpus)| *vcpus)
     }
 
+    /// Whether several CPUs share a budget that the domain is guaranteed.
+    pub fn shares_guarantee(&self, domain: &str) -> bool {
+        self.reservations.get(domain).is_some_and(|reservation| {
+            reservation.budget_scope == BudgetScope::AllCpus
+                && reservation.cpus.len() > 1
+                && reservation.backend.guarantees_budget()
+        })
+    }
+
     /// Why no analysis here holds for the tasks that a domain has of its own, if so.
-    pub fn unanalysed(&self, description: &Description, domain: &str) -> Option<String> {
-        let vcpus = self.vcpus_of(domain);
-        let domain = description.domains.get(domain)?;
+    pub fn unanalysed(&self, description: &Description, name: &str) -> Option<String> {
+        let vcpus = self.vcpus_of(name);
+        let domain = description.domains.get(name)?;
         let simulated = |what: &str| Some(format!("{what}; `tailbound simulate` answers for it"));
         if domain.tasks.is_empty() {
             return None;
@@ -111,6 +122,15 @@ impl ModeContent<'_> {
                 "its jobs are not interrupted (`preemptive = false`), and the analysis of earliest deadline first here is for \
                  preemptive scheduling",
             );
+        }
+        if self.shares_guarantee(name) {
+            let in_one_queue = domain.scheduling == Scheduling::EarliestDeadlineFirst
+                && domain.placement == Placement::Global;
+            return (!in_one_queue).then(|| {
+                "several CPUs share its budget, and the analysis for that has all tasks in one queue, the earliest \
+                 deadline first; write scheduling = \"earliest-deadline-first\" and placement = \"global\" at the domain"
+                    .to_owned()
+            });
         }
         if vcpus > 1 {
             return simulated(&format!(

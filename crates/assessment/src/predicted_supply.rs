@@ -27,6 +27,9 @@ impl PredictedSupply {
         let Some(resolved) = resolved else {
             return Self::Unknown(NO_GUARANTEE.into());
         };
+        if resolved.shares_guarantee() {
+            return Self::Unknown(SHARED_BUDGET.into());
+        }
         if let Some(server) = resolved.server() {
             let behind = deployment.ahead_of(domain).into_iter().map(str::to_owned);
             let behind = behind.collect();
@@ -57,6 +60,10 @@ pub(crate) fn assumption_of_precedence(behind: &[String]) -> Option<String> {
         )
     })
 }
+
+/// Why nothing is predicted for a service whose CPUs share a budget.
+pub(crate) const SHARED_BUDGET: &str = "several CPUs share the budget of the domain, and how its threads divide the requests among them is not described; \
+     give the service a budget on one CPU, or measure with `tailbound run`";
 
 /// Why nothing is predicted for a domain without a guaranteed budget.
 const NO_GUARANTEE: &str =

@@ -12,7 +12,7 @@ use tailbound_analysis::interfaces::response_bound::{
     first_come_first_served, of_lowest_priority_blocked,
 };
 use tailbound_analysis::interfaces::{
-    DedicatedCpu, PeriodicSupply, ResponseBound, SupplyBound, Workload,
+    DedicatedCpu, MultiprocessorPeriodic, PeriodicSupply, ResponseBound, SupplyBound, Workload,
 };
 use tailbound_analysis::resolution::only_simulated;
 use tailbound_analysis::schedulability::PriorityOrder;
@@ -165,11 +165,15 @@ pub fn judge_some(
                 service,
                 inputs,
             };
-            let given = match question.unanalysed() {
-                None => held.given_to(&service.domain, &cpus),
-                Some(why) => Err(why),
+            let shared = match question.is_own() {
+                true => held.shared_by(&service.domain, &cpus),
+                false => None,
             };
-            let (of_tasks, of_service) = question.answer(given)?;
+            let (of_tasks, of_service) = match (question.unanalysed(), shared) {
+                (Some(why), _) => question.answer(Err(why))?,
+                (None, Some(shared)) => (question.answer_in_one_queue(shared)?, None),
+                (None, None) => question.answer(held.given_to(&service.domain, &cpus))?,
+            };
             tasks.extend(of_tasks);
             services.extend(of_service);
         }
@@ -326,6 +330,24 @@ impl ServiceQuestion<'_> {
     ) -> Result<(Vec<TaskVerdict>, Option<ServiceVerdict>), AssessmentError> {
         let client_times = self.client_times()?;
         let (judged, of_service) = self.judgements(&client_times, given)?;
+        Ok((self.verdicts(&client_times, judged), of_service))
+    }
+
+    /// The verdicts on the tasks that share one queue of several CPUs.
+    fn answer_in_one_queue(
+        &self,
+        shared: Result<MultiprocessorPeriodic, String>,
+    ) -> Result<Vec<TaskVerdict>, AssessmentError> {
+        let client_times = self.client_times()?;
+        let judged = self.in_one_queue(&client_times, shared);
+        Ok(self.verdicts(&client_times, judged))
+    }
+
+    fn verdicts(
+        &self,
+        client_times: &[ClientTimes<'_>],
+        judged: Vec<TaskJudgement>,
+    ) -> Vec<TaskVerdict> {
         let service = (!self.is_own()).then(|| self.name.to_owned());
         let each = client_times
             .iter()
@@ -343,7 +365,7 @@ impl ServiceQuestion<'_> {
                 why: judged.why,
                 method: judged.method,
             });
-        Ok((each.collect(), of_service))
+        each.collect()
     }
 
     /// The verdict of each task, and of the service where it stands as a whole.

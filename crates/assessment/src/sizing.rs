@@ -15,8 +15,8 @@ use tailbound_analysis::{
 };
 use tailbound_distribution::Interval;
 use tailbound_model::{
-    Arrivals, BackendKind, CpuSet, Description, Domain, InputFiles, PercentagePoints, Priority,
-    Reservation, ReservationServer, ResourceInterface, Service, Variant,
+    Arrivals, BackendKind, BudgetScope, CpuSet, Description, Domain, InputFiles, PercentagePoints,
+    Priority, Reservation, ReservationServer, ResourceInterface, Service, Variant,
 };
 use tailbound_time::{Duration, nanoseconds};
 
@@ -368,6 +368,13 @@ impl One<'_> {
         {
             return Ok(Err(NotSized::Because(why)));
         }
+        if self.mode.shares_guarantee(&self.service.domain) {
+            return Ok(Err(NotSized::Because(
+                "several CPUs share the budget of the domain, and budgets are sized for one CPU; `tailbound interface \
+                 --model multiprocessor` sizes one for tasks under global EDF"
+                    .into(),
+            )));
+        }
         if let Some(goal) = self.options.runs {
             return Ok(self.by_runs(&goal));
         }
@@ -699,6 +706,7 @@ impl One<'_> {
             period,
             priority: self.priority(),
             cpus: self.cpus(),
+            budget_scope: BudgetScope::EachCpu,
         };
         let domain = &self.service.domain;
         let described = self.description.domains.get(domain)?;

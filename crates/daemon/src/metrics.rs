@@ -291,7 +291,9 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
 
     use tailbound_enforcement::{DomainStatus, Target};
-    use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
+    use tailbound_model::{
+        BackendKind, BackendOptions, BudgetScope, Cpu, Priority, ResourceInterface,
+    };
     use tailbound_time::Duration;
 
     use super::*;
@@ -310,6 +312,7 @@ mod tests {
                         period: Duration::from_millis(10),
                         priority: Priority(50),
                         cpus: [Cpu(1)].into(),
+                        budget_scope: BudgetScope::EachCpu,
                     },
                     backend: BackendKind::DsFreeze,
                     options: BackendOptions::default(),

@@ -141,7 +141,7 @@ fn look<R: LeasedReservations>(leases: &Weak<Mutex<Leases<R>>>, trouble: &mut Tr
 
 #[cfg(test)]
 mod tests {
-    use tailbound_model::{Cpu, Priority};
+    use tailbound_model::{BudgetScope, Cpu, Priority};
     use tailbound_time::Duration;
 
     use super::*;
@@ -170,6 +170,7 @@ mod tests {
                 period: Duration::from_millis(10),
                 priority: Priority(1),
                 cpus: [Cpu(0)].into(),
+                budget_scope: BudgetScope::EachCpu,
             },
         };
         let camera = vcpu("camera", 2, 0, 4_000, true);

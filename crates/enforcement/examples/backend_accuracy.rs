@@ -17,7 +17,7 @@ use tailbound_enforcement::{EnforcementError, Enforcer, ReservationRequest, Targ
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
 use tailbound_linux::spawn::spawn_on;
-use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
+use tailbound_model::{BackendKind, BackendOptions, BudgetScope, Cpu, Priority, ResourceInterface};
 use tailbound_time::{Clock, Duration, Instant};
 
 #[path = "../tests/conformance/spinner.rs"]
@@ -69,6 +69,7 @@ fn main() {
                 period: Duration::from_millis(period),
                 priority: Priority::HIGHEST,
                 cpus: [Cpu(options.cpu)].into(),
+                budget_scope: BudgetScope::EachCpu,
             };
             rows.push(row(kind, &interface, &options, &host));
         }

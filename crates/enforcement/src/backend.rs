@@ -148,8 +148,40 @@ pub struct MissingRequirement {
 pub struct Manager {
     /// The CPU that it serves and runs on.
     pub cpu: Cpu,
+    /// The CPUs that share the budget with that one.
+    #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
+    pub other_cpus: CpuSet,
     /// The cgroup v2 directory (absolute) that it freezes and thaws.
     pub cgroup: PathBuf,
+}
+
+impl Manager {
+    /// A manager of a group on one CPU.
+    pub fn of_one_cpu(cpu: Cpu, cgroup: PathBuf) -> Self {
+        let other_cpus = CpuSet::new();
+        Self {
+            cpu,
+            other_cpus,
+            cgroup,
+        }
+    }
+
+    /// A manager of a group on all of these CPUs, of which it runs on the first; `None` if there are none.
+    pub fn of_all(cpus: &CpuSet, cgroup: PathBuf) -> Option<Self> {
+        let mut other_cpus = cpus.clone();
+        let cpu = other_cpus.pop_first()?;
+        Some(Self {
+            cpu,
+            other_cpus,
+            cgroup,
+        })
+    }
+
+    /// The CPUs on which the group runs.
+    pub fn cpus(&self) -> CpuSet {
+        let others = self.other_cpus.iter().copied();
+        others.chain([self.cpu]).collect()
+    }
 }
 
 /// Everything that a reservation changes.

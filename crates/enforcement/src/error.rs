@@ -160,7 +160,7 @@ pub enum AdmissionError {
     },
     /// A group of processes is stopped as a whole, and several CPUs are named.
     #[error(
-        "domain \"{domain}\": {backend} stops its processes as a group, so it serves them on one CPU, and CPUs {cpus} are named; name one of them, make a domain for each CPU, or use rt-group"
+        "domain \"{domain}\": {backend} stops its processes as a group, so it gives them no budget on each of the CPUs {cpus}; let these share one (budget_scope = \"all-cpus\", or --budget-scope all-cpus), make a domain for each CPU, or use rt-group"
     )]
     GroupOnCpus {
         /// The domain.
@@ -205,17 +205,36 @@ pub enum AdmissionError {
     /// The interface names no CPU.
     #[error("domain \"{0}\": no CPU is named; a reservation holds on at least one")]
     NoCpu(String),
+    /// CPUs with one budget, and a back end that gives each CPU its own.
+    #[error(
+        "domain \"{domain}\": {backend} gives each CPU a budget of its own, so that they cannot share one; leave the budget's scope out, or choose {}",
+        BackendKind::names(|kind| kind.traits().cpus_share_budget)
+    )]
+    SharedBudget {
+        /// The domain.
+        domain: String,
+        /// The back end.
+        backend: BackendKind,
+    },
+    /// CPUs with one budget for single threads.
+    #[error(
+        "domain \"{domain}\": single threads, such as virtual CPUs, have a budget each on CPUs of their own; reserve the whole process, or leave the budget's scope out"
+    )]
+    SharedBySingleThreads {
+        /// The domain.
+        domain: String,
+    },
     /// A budget of nothing, or longer than its period.
     #[error(
-        "domain \"{domain}\": a budget of {budget} every {period} is none: it lies above 0 and at most at the period"
+        "domain \"{domain}\": a budget of {budget} in a period is none: it lies above 0, and its CPUs can give at most {longest}"
     )]
     BudgetOutOfRange {
         /// The domain.
         domain: String,
         /// Its budget.
         budget: Duration,
-        /// Its period.
-        period: Duration,
+        /// The longest that its CPUs can give in its period.
+        longest: Duration,
     },
     /// A priority that the managers or the kernel do not allow.
     #[error("domain \"{domain}\": priority {priority} is not within 1 to 90")]

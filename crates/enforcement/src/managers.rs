@@ -280,6 +280,7 @@ impl Managers for FreezeManagers {
             let domain = ServedDomain {
                 name: plan.request.domain.clone(),
                 cgroup: manager.cgroup.clone(),
+                other_cpus: manager.other_cpus.iter().copied().collect(),
                 budget: interface.budget,
                 period: interface.period,
                 priority: interface.priority,
@@ -407,7 +408,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::*;
     use proptest::prelude::*;
-    use tailbound_model::{BackendKind, BackendOptions, Priority};
+    use tailbound_model::{BackendKind, BackendOptions, BudgetScope, Priority};
 
     use crate::Target;
 
@@ -423,6 +424,7 @@ mod tests {
                     period: Duration::from_millis(10),
                     priority: Priority(50),
                     cpus: [Cpu(0)].into(),
+                    budget_scope: BudgetScope::EachCpu,
                 },
                 backend,
                 options: BackendOptions::default(),

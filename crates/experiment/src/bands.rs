@@ -53,6 +53,9 @@ impl BandSubject<'_> {
         bench: &Bench<'_>,
     ) -> Result<ServiceQueue, NoQueue> {
         let server = self.domain.server().ok_or(NoQueue::NoGuarantee)?;
+        if self.domain.shares_guarantee() {
+            return Err(NoQueue::SeveralCpus);
+        }
         if !self.is_alone(&bench.loaded.description) {
             return Err(NoQueue::Shared);
         }
@@ -139,6 +142,9 @@ pub(crate) enum NoQueue {
     /// The back end promises nothing.
     #[error("the back end guarantees the domain no CPU time")]
     NoGuarantee,
+    /// Several CPUs spend the budget.
+    #[error("several CPUs share the budget of its domain")]
+    SeveralCpus,
     /// Another service spends the budget, too.
     #[error("another service is in the same domain")]
     Shared,

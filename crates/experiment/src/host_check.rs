@@ -16,7 +16,7 @@ use tailbound_analysis::transitions::{Transition, transitions};
 use tailbound_assessment::protocols::{ProtocolVerdict, protocols};
 use tailbound_assessment::sizing::HostFit;
 use tailbound_model::{
-    BackendKind, BackendOptions, CpuSet, Description, ResourceInterface, Variant,
+    BackendKind, BackendOptions, BudgetScope, CpuSet, Description, ResourceInterface, Variant,
 };
 use tailbound_time::{Duration, nanoseconds};
 
@@ -192,8 +192,17 @@ pub struct CheckedReservation {
     pub period: Duration,
     /// Budget / period.
     pub bandwidth: f64,
+    /// Whether each of the CPUs has the budget, or all of them together.
+    #[serde(skip_serializing_if = "is_of_each_cpu")]
+    pub budget_scope: BudgetScope,
     /// The CPUs.
     pub cpus: CpuSet,
+}
+
+// serde passes references.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_of_each_cpu(scope: &BudgetScope) -> bool {
+    *scope == BudgetScope::EachCpu
 }
 
 /// A variant that cannot be enforced.
@@ -335,7 +344,8 @@ fn checked(variant: &str, deployment: Deployment) -> Vec<CheckedReservation> {
             backend: resolved.backend,
             budget: interface.budget,
             period: interface.period,
-            bandwidth: interface.bandwidth().as_f64(),
+            bandwidth: interface.budget.as_nanos() as f64 / interface.period.as_nanos() as f64,
+            budget_scope: interface.budget_scope,
             cpus: interface.cpus,
         })
     });
@@ -402,6 +412,7 @@ mod tests {
             period: Duration::from_millis(10),
             priority: Priority(90),
             cpus: [Cpu(cpu)].into(),
+            budget_scope: BudgetScope::EachCpu,
         };
         let backend = BackendKind::default();
         let server_kind = None;

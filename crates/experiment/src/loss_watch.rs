@@ -130,7 +130,9 @@ mod tests {
         EarlyEnding, EndReason, HeldBy, Origin, Peer, Presence, ReservationStatus, WatchdogStatus,
     };
     use tailbound_enforcement::{DomainStatus, Recovery, Target};
-    use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
+    use tailbound_model::{
+        BackendKind, BackendOptions, BudgetScope, Cpu, Priority, ResourceInterface,
+    };
 
     use super::*;
 
@@ -159,6 +161,7 @@ mod tests {
                     period: tailbound_time::Duration::from_millis(2),
                     priority: Priority::HIGHEST,
                     cpus: [Cpu(0)].into(),
+                    budget_scope: BudgetScope::EachCpu,
                 },
                 backend: BackendKind::default(),
                 options: BackendOptions::default(),

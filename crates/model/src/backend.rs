@@ -100,6 +100,8 @@ pub struct BackendTraits {
     pub process_groups: bool,
     /// Whether several threads can share one budget.
     pub thread_groups: bool,
+    /// Whether several CPUs can share one budget.
+    pub cpus_share_budget: bool,
     /// The shortest period that it takes.
     pub shortest_period: Duration,
     /// The longest period that it takes.
@@ -229,6 +231,7 @@ const NO_BUDGET: BackendTraits = BackendTraits {
     fixed_grid: false,
     process_groups: true,
     thread_groups: true,
+    cpus_share_budget: false,
     shortest_period: Duration::from_nanos(1),
     longest_period: Duration::MAX,
     smallest_budget: Duration::from_nanos(1),
@@ -290,6 +293,7 @@ const DS_FREEZE: BackendTraits = BackendTraits {
     fixed_grid: true,
     process_groups: true,
     thread_groups: true,
+    cpus_share_budget: true,
     shortest_period: Duration::from_micros(500),
     longest_period: Duration::from_secs(60),
     smallest_budget: Duration::from_micros(100),
@@ -304,6 +308,7 @@ const RT_GROUP: BackendTraits = BackendTraits {
     title: "cgroup real-time group",
     has_manager: false,
     fixed_grid: false,
+    cpus_share_budget: false,
     shortest_period: Duration::from_millis(2),
     longest_period: Duration::from_secs(100),
     smallest_budget: Duration::from_micros(500),
@@ -320,6 +325,7 @@ const DEADLINE: BackendTraits = BackendTraits {
     fixed_grid: false,
     process_groups: false,
     thread_groups: false,
+    cpus_share_budget: false,
     shortest_period: Duration::from_micros(100),
     longest_period: Duration::from_micros(1 << 22),
     smallest_budget: Duration::from_nanos(1024),
@@ -332,6 +338,7 @@ const CFS_QUOTA: BackendTraits = BackendTraits {
     title: "CFS quota",
     enforces: true,
     has_budget: true,
+    cpus_share_budget: true,
     shortest_period: Duration::from_millis(1),
     longest_period: Duration::from_secs(1),
     smallest_budget: Duration::from_millis(1),
@@ -349,6 +356,7 @@ const XEN_RTDS: BackendTraits = BackendTraits {
     fixed_grid: false,
     process_groups: false,
     thread_groups: false,
+    cpus_share_budget: false,
     shortest_period: Duration::from_micros(10),
     longest_period: Duration::from_secs(2_000),
     smallest_budget: Duration::from_micros(10),

@@ -10,7 +10,8 @@ use tailbound_time::Duration;
 use crate::aperiodic::Aperiodic;
 use crate::host::{Host, Placement, Window};
 use crate::interface::{
-    CpuSet, PercentagePoints, Percentile, Priority, ResourceInterface, ServerKind, WhenEmpty,
+    BudgetScope, CpuSet, PercentagePoints, Percentile, Priority, ResourceInterface, ServerKind,
+    WhenEmpty,
 };
 use crate::locks::{CriticalSection, LockProtocol};
 use crate::machine::Machine;
@@ -303,6 +304,11 @@ pub struct Reservation {
     /// CPU time per period; left out with `derive`.
     #[serde(default)]
     pub budget: Option<Duration>,
+    /// Whether each of `cpus` has this budget, or all of them together have one, which any number of them may
+    /// spend at the same time.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = "each-cpu"))]
+    pub budget_scope: BudgetScope,
     /// The distance between replenishments; left out with `derive`.
     #[serde(default)]
     pub period: Option<Duration>,
@@ -345,6 +351,7 @@ impl Reservation {
             backend,
             server: None,
             budget: None,
+            budget_scope: BudgetScope::EachCpu,
             period: None,
             derive: None,
             margin_points: PercentagePoints::default(),
@@ -363,6 +370,7 @@ impl Reservation {
             period: self.period?,
             priority: self.priority,
             cpus: self.cpus.clone(),
+            budget_scope: self.budget_scope,
         })
     }
 }

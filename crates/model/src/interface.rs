@@ -8,6 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
+use crate::schema::is_default;
+
 /// A logical CPU by the kernel's number.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
@@ -91,14 +93,41 @@ impl fmt::Display for Bandwidth {
     }
 }
 
+/// The CPUs that one budget is for, where a reservation has several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BudgetScope {
+    /// Each CPU has a budget of its own.
+    #[default]
+    EachCpu,
+    /// All CPUs share one budget, which any number of them may spend at the same time: the multiprocessor periodic
+    /// resource (Easwaran, Shin and Lee 2009).
+    AllCpus,
+}
+
+impl BudgetScope {
+    /// The name in descriptions and messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::EachCpu => "each-cpu",
+            Self::AllCpus => "all-cpus",
+        }
+    }
+}
+
+impl fmt::Display for BudgetScope {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.name())
+    }
+}
+
 /// What a domain gets: `budget` of CPU time every `period`, at a fixed `priority`, on `cpus`.
 ///
-/// The thesis's resource interface (B, P, R) (section 3.1.2), with the CPUs named. With several
-/// CPUs the budget holds on each of them.
+/// The thesis's resource interface (B, P, R) (section 3.1.2), with the CPUs named.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResourceInterface {
-    /// CPU time per period; above zero, at most the period.
+    /// CPU time per period; above zero, at most [`ResourceInterface::longest_budget`].
     pub budget: Duration,
     /// The distance between replenishments.
     pub period: Duration,
@@ -106,6 +135,9 @@ pub struct ResourceInterface {
     pub priority: Priority,
     /// The CPUs it holds on; never empty.
     pub cpus: CpuSet,
+    /// Whether each of the CPUs has this budget, or all of them together.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub budget_scope: BudgetScope,
 }
 
 impl ResourceInterface {
@@ -117,19 +149,44 @@ impl ResourceInterface {
             period: whole,
             priority,
             cpus,
+            budget_scope: BudgetScope::EachCpu,
         }
     }
 
-    /// The exact share of each of its CPUs.
+    /// Whether several CPUs have one budget together.
+    pub fn shares_budget(&self) -> bool {
+        self.budget_scope == BudgetScope::AllCpus && self.cpus.len() > 1
+    }
+
+    /// The longest budget that the period can hold: as often the period as CPUs may spend the budget at the same time.
+    pub fn longest_budget(&self) -> Duration {
+        longest_budget(self.period, &self.cpus, self.budget_scope)
+    }
+
+    /// The most of the budget that one of the CPUs may give in a period.
+    pub fn budget_on_one_cpu(&self) -> Duration {
+        self.budget.min(self.period)
+    }
+
+    /// The exact share of each of its CPUs, at most.
     ///
     /// # Panics
     /// If the period is zero, which validation of a description rules out.
     pub fn bandwidth(&self) -> Bandwidth {
-        match Bandwidth::new(self.budget, self.period) {
+        match Bandwidth::new(self.budget_on_one_cpu(), self.period) {
             Some(bandwidth) => bandwidth,
             None => panic!("a resource interface has a period above zero"),
         }
     }
+}
+
+/// The longest budget of a reservation on `cpus` whose budget has this scope.
+pub(crate) fn longest_budget(period: Duration, cpus: &CpuSet, scope: BudgetScope) -> Duration {
+    let at_once = match scope {
+        BudgetScope::EachCpu => 1,
+        BudgetScope::AllCpus => cpus.len().max(1) as u64,
+    };
+    period.checked_mul(at_once).unwrap_or(Duration::MAX)
 }
 
 /// Hundredths of a whole CPU, signed: what is added to or taken from a bandwidth.

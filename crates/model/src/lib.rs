@@ -46,8 +46,8 @@ pub use inputs::{
     parse_trace,
 };
 pub use interface::{
-    Bandwidth, Cpu, CpuSet, Percent, PercentagePoints, Percentile, Priority, ReservationServer,
-    ResourceInterface, ServerAnswers, ServerKind, WhenEmpty,
+    Bandwidth, BudgetScope, Cpu, CpuSet, Percent, PercentagePoints, Percentile, Priority,
+    ReservationServer, ResourceInterface, ServerAnswers, ServerKind, WhenEmpty,
 };
 pub use locks::{CriticalSection, LockProtocol};
 pub use machine::{AgentLink, AgentListeners, Machine, TlsListener};

@@ -1,7 +1,7 @@
 //! What unit tests say is in force.
 
 use tailbound_enforcement::{DomainStatus, EnforcementStatus, Target};
-use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
+use tailbound_model::{BackendKind, BackendOptions, BudgetScope, Cpu, Priority, ResourceInterface};
 use tailbound_time::Duration;
 
 /// A reservation of one domain, `arm`, whose process is the test itself.
@@ -14,6 +14,7 @@ pub(crate) fn standing_arm() -> EnforcementStatus {
             period: Duration::from_millis(10),
             priority: Priority(50),
             cpus: [Cpu(0)].into(),
+            budget_scope: BudgetScope::EachCpu,
         },
         backend: BackendKind::default(),
         options: BackendOptions::default(),

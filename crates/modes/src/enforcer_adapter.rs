@@ -132,7 +132,7 @@ mod tests {
     use tailbound_enforcement::{
         Changed, DomainStatus, Inheritance, Plan, ReservationRequest, Target,
     };
-    use tailbound_model::{BackendOptions, Priority, ResourceInterface};
+    use tailbound_model::{BackendOptions, BudgetScope, Priority, ResourceInterface};
     use tailbound_time::VirtualClock;
 
     use super::*;
@@ -143,6 +143,7 @@ mod tests {
             period: Duration::from_millis(period_ms),
             priority: Priority(10),
             cpus: [Cpu(1)].into(),
+            budget_scope: BudgetScope::EachCpu,
         }
     }
 

@@ -2,7 +2,7 @@
 //! nanoseconds as everywhere in machine output.
 
 use serde::{Deserialize, Serialize};
-use tailbound_model::{CpuSet, Percentile, Priority, ResourceInterface, Slo};
+use tailbound_model::{BudgetScope, CpuSet, Percentile, Priority, ResourceInterface, Slo};
 use tailbound_time::{Duration, nanoseconds};
 
 /// A promise.
@@ -26,6 +26,12 @@ struct InterfaceDocument {
     period: Duration,
     priority: Priority,
     cpus: CpuSet,
+    #[serde(default, skip_serializing_if = "is_default")]
+    budget_scope: BudgetScope,
+}
+
+fn is_default(scope: &BudgetScope) -> bool {
+    *scope == BudgetScope::default()
 }
 
 /// An interface or none.

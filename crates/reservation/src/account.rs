@@ -10,6 +10,7 @@ use crate::rules::deferrable::Deferrable;
 use crate::rules::periodic::Periodic;
 use crate::rules::polling::Polling;
 use crate::rules::posix_sporadic::PosixSporadic;
+use crate::rules::shared::Shared;
 use crate::rules::soft_constant_bandwidth::SoftConstantBandwidth;
 use crate::rules::sporadic::Sporadic;
 use crate::rules::windows::Windows;
@@ -36,6 +37,7 @@ enum RuleState {
     Sporadic(Sporadic),
     PosixSporadic(PosixSporadic),
     Burstable(Burstable),
+    Shared(Shared),
     Windows(Windows),
 }
 
@@ -52,6 +54,7 @@ macro_rules! ask {
             RuleState::Sporadic($rule) => $question,
             RuleState::PosixSporadic($rule) => $question,
             RuleState::Burstable($rule) => $question,
+            RuleState::Shared($rule) => $question,
             RuleState::Windows($rule) => $question,
         }
     };
@@ -91,11 +94,7 @@ impl Account {
             return Err(ReservationError::Budget { budget, period });
         }
         let mut budget = Budget::full(budget, period);
-        let next = match phase.as_nanos() % budget.period_ns {
-            0 => budget.period_ns,
-            phase_ns => phase_ns,
-        };
-        let grid = ReplenishmentGrid::new(Instant::from_nanos(next), period);
+        let grid = grid_from(period, phase);
         let rule = match kind {
             ServerKind::Deferrable => RuleState::Deferrable(Deferrable(grid)),
             ServerKind::Periodic => RuleState::Periodic(Periodic::new(grid, &mut budget)),
@@ -111,6 +110,30 @@ impl Account {
             ServerKind::Burstable => RuleState::Burstable(Burstable(grid)),
         };
         Ok(Self::of(budget, rule))
+    }
+
+    /// The account of one of `cpus` CPUs that share a deferrable budget. Whoever drives it spends here, too, what the
+    /// others use, so that the accounts of all of them have the same left.
+    ///
+    /// # Errors
+    /// For a budget of less than a nanosecond a CPU, or above the period times the CPUs.
+    pub fn of_one_of(
+        cpus: usize,
+        budget: Duration,
+        period: Duration,
+        phase: Duration,
+    ) -> Result<Self, ReservationError> {
+        let cpus = cpus as u64;
+        let longest = period.checked_mul(cpus).unwrap_or(Duration::MAX);
+        if budget.as_nanos() < cpus.max(1) || budget > longest {
+            return Err(ReservationError::SharedBudget {
+                budget,
+                period,
+                cpus,
+            });
+        }
+        let rule = RuleState::Shared(Shared(grid_from(period, phase)));
+        Ok(Self::of(Budget::full(budget, period), rule))
     }
 
     fn of(mut budget: Budget, rule: RuleState) -> Self {
@@ -193,4 +216,13 @@ impl Account {
     pub fn was_refilled(&mut self) -> bool {
         self.budget.was_refilled()
     }
+}
+
+/// The grid of points at the phase and whole periods from it, after time 0.
+fn grid_from(period: Duration, phase: Duration) -> ReplenishmentGrid {
+    let next = match phase.as_nanos() % period.as_nanos() {
+        0 => period.as_nanos(),
+        phase_ns => phase_ns,
+    };
+    ReplenishmentGrid::new(Instant::from_nanos(next), period)
 }

@@ -41,6 +41,19 @@ pub enum ReservationError {
         /// The period.
         period: Duration,
     },
+    /// A budget of several CPUs that is none.
+    #[error(
+        "a budget of {budget} in a period of {period} is none for {cpus} CPUs together; it must be at least a nanosecond \
+         a CPU, and at most the period times the CPUs"
+    )]
+    SharedBudget {
+        /// The budget.
+        budget: Duration,
+        /// The period.
+        period: Duration,
+        /// How many CPUs share it.
+        cpus: u64,
+    },
     /// A partition that never runs.
     #[error("a time partition without a window never runs; give it at least one")]
     NoWindow,

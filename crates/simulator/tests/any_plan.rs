@@ -85,7 +85,13 @@ fn vcpu() -> BoxedStrategy<VirtualCpu> {
 fn guest() -> BoxedStrategy<Member> {
     let vcpus = prop::collection::vec(vcpu(), 0..3);
     (vcpus, prop::collection::vec(task(), 0..4))
-        .prop_map(|(vcpus, tasks)| Member::Guest(Guest { vcpus, tasks }))
+        .prop_map(|(vcpus, tasks)| {
+            Member::Guest(Guest {
+                vcpus,
+                shares_budget: false,
+                tasks,
+            })
+        })
         .boxed()
 }
 

@@ -128,7 +128,13 @@ fn member() -> impl Strategy<Value = Member> {
     let nested = prop_oneof![2 => task(), 1 => reservation(inside(task()))];
     let vcpus = prop::collection::vec(supply(), 1..4);
     let tasks = prop::collection::vec(rank().prop_map(Task::of_rank), 1..5);
-    let guest = (vcpus, tasks).prop_map(|(vcpus, tasks)| Member::Guest(Guest { vcpus, tasks }));
+    let guest = (vcpus, tasks).prop_map(|(vcpus, tasks)| {
+        Member::Guest(Guest {
+            vcpus,
+            shares_budget: false,
+            tasks,
+        })
+    });
     prop_oneof![
         2 => locking_task().prop_map(Member::Task),
         6 => reservation(inside(nested)),

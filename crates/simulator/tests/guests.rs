@@ -65,6 +65,7 @@ fn vcpu(rank: u64, rule: Rule, budget_ns: u64, period_ns: u64) -> VirtualCpu {
 fn guest(vcpus: Vec<VirtualCpu>, ranks: &[u64]) -> Member {
     let tasks = ranks.iter().map(|rank| Task::of_rank(Rank::Fixed(*rank)));
     Member::Guest(Guest {
+        shares_budget: false,
         vcpus,
         tasks: tasks.collect(),
     })
@@ -177,6 +178,7 @@ fn guests_that_make_no_sense_are_refused() {
     };
     let task = Task::of_rank(Rank::Fixed(0));
     let none = Guest {
+        shares_budget: false,
         vcpus: Vec::new(),
         tasks: vec![task.clone()],
     };
@@ -186,6 +188,7 @@ fn guests_that_make_no_sense_are_refused() {
         vcpu(1, Rule::Unlimited, 0, 0),
     ];
     let boost = Guest {
+        shares_budget: false,
         vcpus: two.clone(),
         tasks: vec![Task {
             boost: Some(ns(1)),
@@ -202,6 +205,7 @@ fn guests_that_make_no_sense_are_refused() {
         length: ns(1),
     };
     let ceiling = Guest {
+        shares_budget: false,
         vcpus: two,
         tasks: vec![Task {
             sections: vec![section],

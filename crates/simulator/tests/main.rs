@@ -17,6 +17,7 @@ mod one_queue;
 mod plans;
 mod processors;
 mod reservation_servers;
+mod shared_budget;
 mod stalls;
 mod theorems;
 mod traces;

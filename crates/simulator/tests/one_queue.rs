@@ -108,6 +108,7 @@ fn plan(ranks: &[Rank], cpus: usize, in_guest: bool) -> Plan {
         phase: ns(0),
     };
     let guest = Guest {
+        shares_budget: false,
         vcpus: (0..cpus).map(vcpu).collect(),
         tasks: tasks.collect(),
     };

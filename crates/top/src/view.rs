@@ -159,7 +159,7 @@ impl ManagerNoise {
 pub(crate) mod tests {
     use tailbound_control::{HeldBy, WatchdogStatus};
     use tailbound_enforcement::{DomainStatus, LedgerSummary, Target};
-    use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
+    use tailbound_model::{BackendKind, BudgetScope, Cpu, Priority, ResourceInterface};
 
     use super::*;
 
@@ -185,6 +185,7 @@ pub(crate) mod tests {
                     period: Duration::from_millis(10),
                     priority: Priority(50),
                     cpus: [Cpu(1)].into(),
+                    budget_scope: BudgetScope::EachCpu,
                 },
                 backend: BackendKind::DsFreeze,
                 options: Default::default(),

@@ -6,6 +6,11 @@
 //! the sum of their bandwidths (hard constant-bandwidth servers: Abeni and Buttazzo 1998; exact), and those
 //! of a hypervisor on all CPUs of a pool by tests of global EDF ([`pool`]). Caps promise nothing, so they
 //! take nothing from guarantees; with all guarantees they fill a CPU at most.
+//!
+//! A budget that several CPUs share may be spent on any of them, up to a whole period a CPU. So beside others it
+//! counts on each CPU as min(budget, period), which is sound and pessimistic: what is spent on one CPU is counted on all.
+//! In return one thread alone gets that much on whichever of the CPUs it runs. On a CPU without other guarantees it
+//! counts as its part of the budget, budget / CPUs: so much each CPU gives to a domain that keeps all of them busy.
 
 mod deadlines;
 pub mod fixed_priority;
@@ -40,7 +45,7 @@ pub struct Reserved<'a> {
     pub place: Option<&'a str>,
     /// What enforces it.
     pub backend: BackendKind,
-    /// Budget, period, priority and CPUs.
+    /// Budget, period, priority, CPUs and whether these share the budget.
     pub interface: &'a ResourceInterface,
     /// The rule of its server; `None` of a cap.
     pub server: Option<ServerKind>,
@@ -49,18 +54,50 @@ pub struct Reserved<'a> {
 }
 
 impl Reserved<'_> {
-    /// Its share of each of its CPUs.
+    /// Its share of each of its CPUs, at most.
     pub fn share(&self) -> Fraction {
-        let interface = self.interface;
-        Fraction::new(interface.budget.as_nanos(), interface.period.as_nanos())
+        match self.is_capped() {
+            // The kernel's pool is a cap of all CPUs together, and nobody counts on a part of it.
+            true => self.even_share(),
+            false => self.share_of(self.interface.budget_on_one_cpu()),
+        }
     }
 
-    /// How long after a replenishment it may begin to ask for its budget: a deferrable server at any time, the
-    /// others from the replenishment on, or never with more demand than that.
+    /// Its share of each of its CPUs where all of them spend a shared budget alike.
+    fn even_share(&self) -> Fraction {
+        self.share_of(self.even_part())
+    }
+
+    fn share_of(&self, budget: Duration) -> Fraction {
+        Fraction::new(budget.as_nanos(), self.interface.period.as_nanos())
+    }
+
+    /// Its share of a CPU on which so many reservations are guaranteed a budget.
+    pub fn share_among(&self, guaranteed: usize) -> Fraction {
+        match guaranteed {
+            0 | 1 => self.even_share(),
+            _ => self.share(),
+        }
+    }
+
+    /// The part of a shared budget that each CPU gives where all of them are kept busy, rounded up.
+    fn even_part(&self) -> Duration {
+        let interface = self.interface;
+        match interface.shares_budget() {
+            true => interface.budget.scaled_up(1, interface.cpus.len() as u64),
+            false => interface.budget,
+        }
+    }
+
+    /// How long after a replenishment it may begin to ask for its budget on one CPU: a deferrable server at any time,
+    /// the others from the replenishment on, or never with more demand than that.
     fn jitter(&self) -> Duration {
-        let ResourceInterface { budget, period, .. } = self.interface;
+        let interface = self.interface;
         match self.server {
-            Some(ServerKind::Deferrable) => period.saturating_sub(*budget),
+            Some(ServerKind::Deferrable) => {
+                let most = interface.budget_on_one_cpu();
+                interface.period.saturating_sub(most)
+            }
             _ => Duration::ZERO,
         }
     }
@@ -261,7 +298,12 @@ fn excess(
     let kinds = alike.map(|other| other.backend).chain([one.backend]);
     let bounds = kinds.map(|kind| (limits.bound(kind), kind));
     let (most, kind) = bounds.min_by(|(a, _), (b, _)| a.cmp(b))?;
-    let asked = one.share();
+    // Alone, it asks each CPU for its part of a shared budget; nobody else counts on the rest.
+    let is_alone = counted.is_empty();
+    let asked = match is_alone {
+        true => one.even_share(),
+        false => one.share(),
+    };
     if sum + asked <= most {
         return None;
     }
@@ -277,6 +319,11 @@ fn excess(
         false => holders.join(", "),
     };
     let period = one.interface.period;
+    let fits_here = most.saturating_sub(sum).of(period);
+    let at_once = match is_alone && one.interface.shares_budget() {
+        true => one.interface.cpus.len() as u64,
+        false => 1,
+    };
     Some(AdmissionRefusal::TooMuch {
         cpu,
         domain: one.domain.to_owned(),
@@ -285,7 +332,7 @@ fn excess(
         holders,
         bound_percent: most.to_string(),
         bound_reason: limits.reason(kind),
-        fits: most.saturating_sub(sum).of(period),
+        fits: fits_here.checked_mul(at_once).unwrap_or(Duration::MAX),
         period,
     })
 }
@@ -301,8 +348,13 @@ impl<'a> Ranked<'a> {
     fn of(held: &[&'a Reserved<'a>], limits: &HostLimits) -> Self {
         let by_priority = held.iter().filter(|one| one.is_by_priority());
         let reserved: Vec<&Reserved<'_>> = by_priority.copied().collect();
+        let is_alone = reserved.len() == 1;
+        let budget_here = |one: &Reserved<'_>| match is_alone {
+            true => one.even_part(),
+            false => one.interface.budget_on_one_cpu(),
+        };
         let servers = reserved.iter().map(|one| FixedPriorityServer {
-            budget_ns: one.interface.budget.as_nanos(),
+            budget_ns: budget_here(one).as_nanos(),
             period_ns: one.interface.period.as_nanos(),
             priority: one.interface.priority.0,
             jitter_ns: one.jitter().as_nanos(),
@@ -311,7 +363,7 @@ impl<'a> Ranked<'a> {
         let servers = servers.collect();
         let lengths: Vec<_> = reserved
             .iter()
-            .map(|one| (one.interface.budget, one.interface.period))
+            .map(|one| (budget_here(one), one.interface.period))
             .collect();
         let one_grid = reserved.iter().all(|one| one.on_common_grid);
         let limit = &limits.real_time;
@@ -322,6 +374,24 @@ impl<'a> Ranked<'a> {
             servers,
             paused_by: (!out_of_reach).then_some(*limit),
         }
+    }
+
+    /// A shared budget on a CPU where the managers may have to pause domains: the manager of the CPU does not know what
+    /// is spent of it there.
+    fn uncounted_use(&self, cpu: Cpu) -> Option<AdmissionRefusal> {
+        self.paused_by.filter(|_| self.reserved.len() > 1)?;
+        let shared = self.reserved.iter();
+        let one = shared
+            .into_iter()
+            .find(|one| one.interface.shares_budget())?;
+        Some(AdmissionRefusal::NotJudged {
+            cpu,
+            domain: one.domain.to_owned(),
+            reason: "with these budgets and periods the domains of the CPU may have to pause to stay clear of real-time \
+                throttling, and a budget shared with other CPUs is not counted there; shorten the periods, or give the \
+                domain CPUs of its own"
+                .into(),
+        })
     }
 
     fn response(&self, index: usize) -> Duration {
@@ -350,10 +420,13 @@ fn late_budgets(cpu: Cpu, held: &[&Reserved<'_>], limits: &HostLimits) -> Vec<Ad
             cpu,
             domain: one.domain.to_owned(),
             above: above.join(", "),
-            budget: interface.budget,
+            budget: Duration::from_nanos(ranked.servers[index].budget_ns),
             period: interface.period,
             response,
         });
+    }
+    if found.is_empty() {
+        found.extend(ranked.uncounted_use(cpu));
     }
     found
 }

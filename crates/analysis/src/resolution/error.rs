@@ -1,5 +1,6 @@
 //! Why it is not known what a domain gets.
 
+use tailbound_model::BackendKind;
 use tailbound_time::Duration;
 
 use crate::AnalysisError;
@@ -38,6 +39,18 @@ pub enum ResolutionError {
         budget_ns: i128,
         /// The period.
         period: Duration,
+    },
+    /// One budget for all CPUs, and a back end that keeps one for each.
+    #[error(
+        "domain \"{domain}\": its CPUs share one budget, and the back end {backend} gives each CPU a budget of its \
+         own; leave `budget_scope` out, or choose {}",
+        BackendKind::names(|kind| kind.traits().cpus_share_budget)
+    )]
+    BudgetScope {
+        /// Which domain.
+        domain: String,
+        /// The back end.
+        backend: BackendKind,
     },
     /// The derivation has no answer.
     #[error(transparent)]

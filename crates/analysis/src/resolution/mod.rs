@@ -12,8 +12,8 @@ mod simulated_only;
 use std::collections::BTreeMap;
 
 use tailbound_model::{
-    BackendKind, BackendOptions, CpuPromise, Description, PercentagePoints, Reservation,
-    ReservationServer, ResourceInterface, ServerKind, Service, Variant,
+    BackendKind, BackendOptions, BudgetScope, CpuPromise, Description, PercentagePoints,
+    Reservation, ReservationServer, ResourceInterface, ServerKind, Service, Variant,
 };
 use tailbound_time::Duration;
 
@@ -59,12 +59,20 @@ impl ResolvedDomain {
         }
     }
 
+    /// Whether several CPUs share a budget that is guaranteed.
+    pub fn shares_guarantee(&self) -> bool {
+        self.interface.shares_budget() && self.backend.guarantees_budget()
+    }
+
     /// The rule by which a cap gives CPU time where nothing else wants the CPU; `None` of a reservation that is no cap.
     pub fn cap(&self) -> Option<ReservationServer> {
         let is_cap = self.backend.has_budget() && !self.backend.guarantees_budget();
-        // The CPUs have one quota together, that many times the budget.
-        let cpus = self.interface.cpus.len().max(1) as u64;
-        let quota = self.interface.budget.checked_mul(cpus);
+        // The CPUs have one quota together; of a budget for each of them, that many times the budget.
+        let budgets = match self.interface.budget_scope {
+            BudgetScope::EachCpu => self.interface.cpus.len().max(1) as u64,
+            BudgetScope::AllCpus => 1,
+        };
+        let quota = self.interface.budget.checked_mul(budgets);
         is_cap.then(|| rule_of_cap(quota.unwrap_or(Duration::MAX), self.interface.period))
     }
 
@@ -137,12 +145,21 @@ pub fn interface_of(
             return Err(ResolutionError::NoBudget { domain });
         }
     };
-    Ok(ResourceInterface {
-        budget: with_margin(domain, budget, period, points)?,
+    let mut interface = ResourceInterface {
+        budget,
         period,
         priority: reservation.priority,
         cpus: reservation.cpus.clone(),
-    })
+        budget_scope: reservation.budget_scope,
+    };
+    if interface.shares_budget() && !without_budget && !backend.traits().cpus_share_budget {
+        return Err(ResolutionError::BudgetScope {
+            domain: domain.into(),
+            backend,
+        });
+    }
+    interface.budget = with_margin(domain, &interface, points)?;
+    Ok(interface)
 }
 
 /// All tasks of a domain's services, with their described execution times.
@@ -157,14 +174,15 @@ fn load_of(services: &[&Service]) -> Result<PeriodicLoad, ResolutionError> {
 /// The budget with `points` hundredths of the period added, rounded to the nearest nanosecond.
 fn with_margin(
     domain: &str,
-    budget: Duration,
-    period: Duration,
+    interface: &ResourceInterface,
     points: PercentagePoints,
 ) -> Result<Duration, ResolutionError> {
+    let period = interface.period;
+    let longest = interface.longest_budget();
     let added = (period.as_nanos() as f64 * points.0 / 100.0).round() as i128;
-    let sum = i128::from(budget.as_nanos()) + added;
+    let sum = i128::from(interface.budget.as_nanos()) + added;
     match u64::try_from(sum) {
-        Ok(nanoseconds) if nanoseconds > 0 && nanoseconds <= period.as_nanos() => {
+        Ok(nanoseconds) if nanoseconds > 0 && nanoseconds <= longest.as_nanos() => {
             Ok(Duration::from_nanos(nanoseconds))
         }
         _ => Err(ResolutionError::Margin {
@@ -178,22 +196,32 @@ fn with_margin(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    use tailbound_model::{Cpu, Priority};
+
     use super::*;
+
+    fn with_points(budget_ms: u64, cpus: u32, points: f64) -> Result<Duration, ResolutionError> {
+        let interface = ResourceInterface {
+            budget: Duration::from_millis(budget_ms),
+            period: Duration::from_millis(100),
+            priority: Priority::HIGHEST,
+            cpus: (0..cpus).map(Cpu).collect(),
+            budget_scope: BudgetScope::AllCpus,
+        };
+        with_margin("d", &interface, PercentagePoints(points))
+    }
 
     #[test]
     fn a_margin_is_hundredths_of_the_period() {
-        let (budget, period) = (Duration::from_millis(72), Duration::from_millis(100));
-        let sum = with_margin("d", budget, period, PercentagePoints(5.0)).unwrap();
-        assert_eq!(sum, Duration::from_millis(77));
-        let less = with_margin("d", budget, period, PercentagePoints(-5.0)).unwrap();
-        assert_eq!(less, Duration::from_millis(67));
+        assert_eq!(with_points(72, 1, 5.0), Ok(Duration::from_millis(77)));
+        assert_eq!(with_points(72, 1, -5.0), Ok(Duration::from_millis(67)));
     }
 
     #[test]
     fn a_margin_never_leaves_the_period() {
-        let (budget, period) = (Duration::from_millis(97), Duration::from_millis(100));
-        assert!(with_margin("d", budget, period, PercentagePoints(5.0)).is_err());
-        assert!(with_margin("d", budget, period, PercentagePoints(-97.0)).is_err());
+        assert!(with_points(97, 1, 5.0).is_err());
+        assert!(with_points(97, 1, -97.0).is_err());
+        assert_eq!(with_points(97, 2, 5.0), Ok(Duration::from_millis(102)));
+        assert!(with_points(197, 2, 5.0).is_err());
     }
 }

@@ -157,6 +157,12 @@ pub fn description_interfaces(
     let description = with_agents(&fallen.description);
     let mut answers = Vec::new();
     for mode in modes(&description) {
+        let mut reserved = mode.reservations.keys();
+        if let Some(domain) = reserved.find(|domain| mode.shares_guarantee(domain)) {
+            return Err(AssessmentError::SharedBudget {
+                domain: (*domain).to_owned(),
+            });
+        }
         let domains = query.domains(&description, &mode, inputs)?;
         let composes = matches!(
             query.query.kind,

@@ -7,6 +7,7 @@ use tailbound_analysis::admission::{
     DEADLINE_METHOD, FIXED_PRIORITY_METHOD, HostLimits, Reserved, budget_response, company, pool,
     refusals_on,
 };
+use tailbound_analysis::interfaces::MultiprocessorPeriodic;
 use tailbound_model::{
     BackendKind, Cpu, Description, Precedence, ReservationServer, ResourceInterface, ServerKind,
 };
@@ -15,6 +16,7 @@ use tailbound_time::Duration;
 use super::GuaranteedSupply;
 use crate::AssessmentError;
 use crate::mode_content::ModeContent;
+use crate::predicted_supply::SHARED_BUDGET;
 
 /// The answer for one CPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -231,9 +233,9 @@ impl JudgedReservations {
             false if by(Precedence::Deadline) => DEADLINE_METHOD,
             false => FIXED_PRIORITY_METHOD,
         };
-        let share = |(_, one): (&str, &JudgedReservation)| {
-            let interface = &one.interface;
-            interface.budget.as_secs_f64() / interface.period.as_secs_f64()
+        let guaranteed = here().filter(|(_, one)| !one.is_cap()).count();
+        let share = |(name, one): (&str, &JudgedReservation)| {
+            one.reserved(name).share_among(guaranteed).as_f64()
         };
         CpuVerdict {
             host: host.into(),
@@ -276,24 +278,57 @@ impl JudgedReservations {
                 "the back end guarantees the domain no CPU time, so no deadline is certain".into(),
             );
         };
+        if self.shares_guarantee(domain) {
+            return Err(SHARED_BUDGET.into());
+        }
         let mut jitter = Duration::ZERO;
-        for verdict in cpus
-            .iter()
-            .filter(|cpu| cpu.domains.iter().any(|d| d == domain))
-        {
-            if !verdict.admitted {
-                return Err(format!(
-                    "the reservations on CPU {} do not all get their budgets",
-                    verdict.cpu
-                ));
-            }
-            jitter = jitter.max(self.held_up(domain, verdict));
+        for verdict in admitted_for(domain, cpus) {
+            jitter = jitter.max(self.held_up(domain, verdict?));
         }
         Ok(GuaranteedSupply {
             server,
             jitter,
             as_on_own_cpu: false,
             budget_deadline: None,
+        })
+    }
+
+    fn shares_guarantee(&self, domain: &str) -> bool {
+        let own = self.reservations.get(domain);
+        own.is_some_and(|one| !one.is_cap() && one.interface.shares_budget())
+    }
+
+    /// The budget that the CPUs of a domain share, as tasks in one queue get it for sure, or why that is nothing;
+    /// `None` of other domains.
+    ///
+    /// While a job waits, all CPUs that the domain may use are busy with others of the domain, or the budget is used up.
+    /// So what the resource model takes to be given is used, or passes while the job itself runs.
+    pub(crate) fn shared_by(
+        &self,
+        domain: &str,
+        cpus: &[CpuVerdict],
+    ) -> Option<Result<MultiprocessorPeriodic, String>> {
+        let own = self.reservations.get(domain)?;
+        self.shares_guarantee(domain).then(|| {
+            for verdict in admitted_for(domain, cpus) {
+                verdict?;
+            }
+            let interface = &own.interface;
+            let on_one_cpu = [(interface.budget_on_one_cpu(), interface.period)];
+            let limit = &self.limits.real_time;
+            if !limit.is_out_of_reach_of(on_one_cpu)
+                && !limit.is_out_of_reach_on_one_grid(&on_one_cpu)
+            {
+                return Err(format!(
+                    "one of its CPUs may give up to {} in every {}, so that all may have to pause to stay clear of \
+                     real-time throttling, which no analysis here covers; lower the budget",
+                    interface.budget_on_one_cpu(),
+                    interface.period
+                ));
+            }
+            let cpus = u32::try_from(interface.cpus.len()).unwrap_or(u32::MAX);
+            let resource = MultiprocessorPeriodic::new(interface.budget, interface.period, cpus);
+            resource.map_err(|error| error.to_string())
         })
     }
 
@@ -321,6 +356,23 @@ impl JudgedReservations {
             response.saturating_sub(interface.budget).min(most)
         })
     }
+}
+
+/// The verdicts on the CPUs of a domain; of one with reservations that do not all get their budgets, that.
+fn admitted_for<'a>(
+    domain: &str,
+    cpus: &'a [CpuVerdict],
+) -> impl Iterator<Item = Result<&'a CpuVerdict, String>> {
+    let own = move |cpu: &&CpuVerdict| cpu.domains.iter().any(|name| name == domain);
+    cpus.iter()
+        .filter(own)
+        .map(|verdict| match verdict.admitted {
+            true => Ok(verdict),
+            false => Err(format!(
+                "the reservations on CPU {} do not all get their budgets",
+                verdict.cpu
+            )),
+        })
 }
 
 /// Whether a domain's reservation has one period in all modes, so that its replenishments stay on the grid.

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use tailbound_analysis::interfaces::{
-    LocalScheduler, Shortage, SupplyBound, Workload, first_shortage, schedulable,
+    LocalScheduler, MultiprocessorPeriodic, Shortage, SupplyBound, Workload, first_shortage,
+    schedulable, schedulable_global_edf,
 };
 use tailbound_analysis::schedulability::earliest_deadline_response_time::{self, response_times};
 use tailbound_analysis::schedulability::processor_demand::{Overload, first_overload};
@@ -152,15 +153,7 @@ impl ServiceQuestion<'_> {
         client_times: &[ClientTimes<'_>],
         given: Result<GuaranteedSupply, String>,
     ) -> DeadlineJudgement {
-        let obstacles: Vec<Option<TaskJudgement>> =
-            client_times.iter().map(|one| self.obstacle(one)).collect();
-        let blocked = client_times
-            .iter()
-            .zip(&obstacles)
-            .find_map(|(one, obstacle)| {
-                let why = obstacle.as_ref()?.why.as_deref()?;
-                Some(format!("task \"{}\": {why}", one.name))
-            });
+        let (obstacles, blocked) = self.obstacles(client_times);
         let judgement = match (blocked, given) {
             (Some(why), _) | (None, Err(why)) => Err(why),
             (None, Ok(given)) => Clients::of(client_times).and_then(|clients| {
@@ -172,15 +165,64 @@ impl ServiceQuestion<'_> {
             }),
         };
         judgement.unwrap_or_else(|why| {
-            let judged = |obstacle: Option<TaskJudgement>| {
-                obstacle.unwrap_or_else(|| TaskJudgement::undecided(why.clone()))
-            };
-            let tasks = obstacles.into_iter().map(judged).collect();
-            (
-                tasks,
-                self.verdict(DeadlineVerdict::Undecided, Some(why.clone())),
-            )
+            let of_service = self.verdict(DeadlineVerdict::Undecided, Some(why.clone()));
+            (undecided(obstacles, &why), of_service)
         })
+    }
+
+    /// What stands against a verdict of each task, and the first of that.
+    fn obstacles(
+        &self,
+        client_times: &[ClientTimes<'_>],
+    ) -> (Vec<Option<TaskJudgement>>, Option<String>) {
+        let obstacles: Vec<Option<TaskJudgement>> =
+            client_times.iter().map(|one| self.obstacle(one)).collect();
+        let first = client_times
+            .iter()
+            .zip(&obstacles)
+            .find_map(|(one, obstacle)| {
+                let why = obstacle.as_ref()?.why.as_deref()?;
+                Some(format!("task \"{}\": {why}", one.name))
+            });
+        (obstacles, first)
+    }
+
+    /// The verdicts on tasks in one queue of several CPUs that share a budget: all are met by the test, which is
+    /// sufficient, or none is shown to be.
+    pub(super) fn in_one_queue(
+        &self,
+        client_times: &[ClientTimes<'_>],
+        shared: Result<MultiprocessorPeriodic, String>,
+    ) -> Vec<TaskJudgement> {
+        let (obstacles, blocked) = self.obstacles(client_times);
+        let tested = match (blocked, shared) {
+            (Some(why), _) | (None, Err(why)) => Err(why),
+            (None, Ok(resource)) => Clients::of(client_times).and_then(|clients| {
+                let tested = Workload::new(clients.tasks)
+                    .and_then(|workload| schedulable_global_edf(&workload, &resource));
+                tested.map_err(|error| error.to_string())
+            }),
+        };
+        let tested = match tested {
+            Ok(tested) => tested,
+            Err(why) => return undecided(obstacles, &why),
+        };
+        let why = tested.shortage.as_ref().map(|shortage| {
+            format!(
+                "the test, which is sufficient only, does not show that all are met: {shortage}"
+            )
+        });
+        let verdict = match why {
+            None => DeadlineVerdict::Met,
+            Some(_) => DeadlineVerdict::Undecided,
+        };
+        let judge = |_: &ClientTimes<'_>| TaskJudgement {
+            verdict,
+            bound: None,
+            why: why.clone(),
+            method: Some(tested.method.clone()),
+        };
+        client_times.iter().map(judge).collect()
     }
 
     fn verdict(&self, verdict: DeadlineVerdict, why: Option<String>) -> ServiceVerdict {
@@ -314,6 +356,13 @@ impl ServiceQuestion<'_> {
         };
         Ok((client_times.iter().map(judge).collect(), of_service))
     }
+}
+
+/// The judgements of tasks with an obstacle, and of the others for this reason.
+fn undecided(obstacles: Vec<Option<TaskJudgement>>, why: &str) -> Vec<TaskJudgement> {
+    let judged =
+        |obstacle: Option<TaskJudgement>| obstacle.unwrap_or_else(|| TaskJudgement::undecided(why));
+    obstacles.into_iter().map(judged).collect()
 }
 
 /// Whether a job of `task` is due right at the end of the window, after a common start.

@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(
             refused(&[("tailbound.budgets", "4ms")]),
             "container redis: there is no annotation tailbound.budgets; there is tailbound.budget, \
-             tailbound.period, tailbound.cpus, tailbound.priority, tailbound.backend, tailbound.name, \
+             tailbound.period, tailbound.cpus, tailbound.budget-scope, tailbound.priority, tailbound.backend, tailbound.name, \
              tailbound.required"
         );
         let budget = refused(&[("tailbound.budget", "4 parsecs")]);

@@ -1,11 +1,11 @@
 //! The reservation of one subject, as options.
 
 use clap::Args;
-use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
+use tailbound_model::{BackendKind, BudgetScope, Cpu, Priority, ResourceInterface};
 use tailbound_time::Duration;
 
 use super::annotations::ANNOTATION_PREFIX;
-use super::values::back_end;
+use super::values::{back_end, budget_scope};
 use crate::failure::Failure;
 
 /// `ReservationArguments` are the options of a reservation without a description. The verb that has them puts the
@@ -27,6 +27,9 @@ pub struct ReservationArguments {
         value_delimiter = ','
     )]
     pub cpus: Vec<u32>,
+    /// Whether each of the CPUs has the budget, or all of them together have one.
+    #[arg(long, requires = "subject", default_value_t, value_parser = budget_scope())]
+    pub budget_scope: BudgetScope,
     /// Fixed priority of the reservation, 1 to 90.
     #[arg(long, requires = "subject", default_value_t = 90)]
     pub priority: u8,
@@ -67,7 +70,7 @@ impl ReservationArguments {
     /// The budget of the back end in its period, on its CPUs. `place` is where the options were written.
     ///
     /// # Errors
-    /// The back end needs a budget that is not given, has none, or the budget does not fit in its period.
+    /// The back end needs a budget that is not given, has none, or the CPUs cannot give the budget in its period.
     pub fn interface(&self, place: OptionPlace) -> Result<ResourceInterface, Failure> {
         let backend = self.backend;
         let priority = Priority(self.priority);
@@ -84,18 +87,17 @@ impl ReservationArguments {
                     place.spell("period")
                 ),
             )),
-            (Some(budget), Some(period)) if budget.is_zero() || budget > period => {
-                Err(Failure::with_help(
-                    format!("a budget of {budget} does not fit in a period of {period}"),
-                    "a budget lies above zero and at most at its period",
-                ))
+            (Some(budget), Some(period)) => {
+                let interface = ResourceInterface {
+                    budget,
+                    period,
+                    priority,
+                    cpus,
+                    budget_scope: self.budget_scope,
+                };
+                fits_in_period(&interface, place)?;
+                Ok(interface)
             }
-            (Some(budget), Some(period)) => Ok(ResourceInterface {
-                budget,
-                period,
-                priority,
-                cpus,
-            }),
             _ => Err(Failure::with_help(
                 format!("a reservation of {backend} needs a budget and a period"),
                 format!(
@@ -106,4 +108,25 @@ impl ReservationArguments {
             )),
         }
     }
+}
+
+/// Refuses a budget that the CPUs cannot give in the period.
+fn fits_in_period(interface: &ResourceInterface, place: OptionPlace) -> Result<(), Failure> {
+    let (budget, period) = (interface.budget, interface.period);
+    let longest = interface.longest_budget();
+    if !budget.is_zero() && budget <= longest {
+        return Ok(());
+    }
+    let help = match (interface.shares_budget(), interface.cpus.len()) {
+        (true, cpus) => {
+            format!("a budget lies above zero, and {cpus} CPUs give at most {longest} in a period")
+        }
+        (false, 1) => "a budget lies above zero and at most at its period".to_owned(),
+        (false, _) => format!(
+            "a budget lies above zero and at most at its period; for one budget of all CPUs together: {}",
+            place.example("budget-scope", "all-cpus")
+        ),
+    };
+    let message = format!("a budget of {budget} does not fit in a period of {period}");
+    Err(Failure::with_help(message, help))
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use tailbound_model::{BackendKind, ServerKind, UnknownBackend};
+use tailbound_model::{BackendKind, BudgetScope, ServerKind, UnknownBackend};
 use tailbound_reservation::Rule;
 
 /// The rules that response times are calculated for.
@@ -65,6 +65,20 @@ pub(super) fn probability(text: &str) -> Result<f64, String> {
 pub(super) fn back_end(text: &str) -> Result<BackendKind, String> {
     text.parse()
         .map_err(|unknown: UnknownBackend| unknown.to_string())
+}
+
+/// Reads the CPUs that one budget is for, as a description names them.
+pub(super) fn budget_scope() -> impl TypedValueParser<Value = BudgetScope> {
+    const SCOPES: [(BudgetScope, &str); 2] = [
+        (BudgetScope::EachCpu, "Each CPU has the budget"),
+        (BudgetScope::AllCpus, "All CPUs together have one budget"),
+    ];
+    let values = SCOPES.map(|(scope, help)| PossibleValue::new(scope.name()).help(help));
+    PossibleValuesParser::new(values).map(|text| {
+        let mut scopes = SCOPES.iter().map(|(scope, _)| *scope);
+        let scope = scopes.find(|scope| scope.name() == text);
+        scope.unwrap_or_default()
+    })
 }
 
 pub(super) fn scheduling(text: &str) -> Result<tailbound_model::Scheduling, String> {

@@ -3,7 +3,7 @@
 use tailbound_experiment::host_check::{CheckedReservation, HostCheck};
 use tailbound_experiment::host_set::HostSet;
 use tailbound_linux::HostCapabilities;
-use tailbound_model::Description;
+use tailbound_model::{BudgetScope, Description};
 
 use super::{protocols, transitions};
 use crate::arguments::CheckArguments;
@@ -85,7 +85,10 @@ fn row(reservation: &CheckedReservation) -> Vec<String> {
         reservation.budget.to_string(),
         reservation.period.to_string(),
         format!("{:.1}%", reservation.bandwidth * 100.0),
-        cpus.join(","),
+        match reservation.budget_scope {
+            BudgetScope::EachCpu => cpus.join(","),
+            BudgetScope::AllCpus => cpus.join("+"),
+        },
     ]
 }
 

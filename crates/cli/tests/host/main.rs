@@ -17,6 +17,7 @@ mod modes;
 mod oci_hooks;
 mod overheads;
 mod ownership;
+mod programs;
 mod protocols;
 mod systemd;
 mod top;

@@ -17,8 +17,8 @@ use tailbound_linux::process::{
 };
 use tailbound_linux::scheduling::affinity_of;
 use tailbound_model::{
-    AgentPlace, BackendOptions, ChangePolicy, Cpu, Priority, RequestsMeanwhile, ResourceInterface,
-    TaskStart,
+    AgentPlace, BackendOptions, BudgetScope, ChangePolicy, Cpu, Priority, RequestsMeanwhile,
+    ResourceInterface, TaskStart,
 };
 use tailbound_modes::control::ModesClient;
 use tailbound_modes::table::{self, ModeTable, Settings};
@@ -140,6 +140,7 @@ impl Stage {
             period: PERIOD,
             priority: Priority(40),
             cpus: [Cpu(self.cpu)].into(),
+            budget_scope: BudgetScope::EachCpu,
         }
     }
 

@@ -11,7 +11,9 @@ use tailbound_enforcement::{
     ReservationRequest, Target,
 };
 use tailbound_linux::HostCapabilities;
-use tailbound_model::{BackendKind, BackendOptions, Cpu, CpuSet, Priority, ResourceInterface};
+use tailbound_model::{
+    BackendKind, BackendOptions, BudgetScope, Cpu, CpuSet, Priority, ResourceInterface,
+};
 use tailbound_time::Duration;
 
 /// A request for `domain` that every host of the fakes admits.
@@ -24,6 +26,7 @@ pub fn request(domain: &str) -> ReservationRequest {
             period: Duration::from_millis(10),
             priority: Priority(50),
             cpus: [Cpu(1)].into(),
+            budget_scope: BudgetScope::EachCpu,
         },
         backend: BackendKind::DsFreeze,
         options: BackendOptions::default(),

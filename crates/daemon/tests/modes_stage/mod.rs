@@ -18,8 +18,8 @@ use tailbound_linux::process::{
 };
 use tailbound_linux::scheduling::{SchedulingSetting, affinity_of, scheduling_of};
 use tailbound_model::{
-    AgentPlace, BackendKind, BackendOptions, ChangePolicy, Cpu, Priority, RequestsMeanwhile,
-    ResourceInterface, TaskProcesses, TaskStart,
+    AgentPlace, BackendKind, BackendOptions, BudgetScope, ChangePolicy, Cpu, Priority,
+    RequestsMeanwhile, ResourceInterface, TaskProcesses, TaskStart,
 };
 use tailbound_modes::agent::callback::SwitchedByCall;
 use tailbound_modes::agent::link::UnixConnector;
@@ -166,6 +166,7 @@ impl ModesStage {
             period,
             priority: Priority(40),
             cpus: [Cpu(self.cpu)].into(),
+            budget_scope: BudgetScope::EachCpu,
         }
     }
 

@@ -19,7 +19,9 @@ use tailbound_linux::process::{
     children_of, die_with_parent, own_thread, process_started, send_signal,
 };
 use tailbound_linux::scheduling::affinity_of;
-use tailbound_model::{BackendKind, BackendOptions, Cpu, CpuSet, Priority, ResourceInterface};
+use tailbound_model::{
+    BackendKind, BackendOptions, BudgetScope, Cpu, CpuSet, Priority, ResourceInterface,
+};
 use tailbound_time::Duration;
 
 const SIGKILL: i32 = 9;
@@ -309,6 +311,7 @@ pub fn request_for(pid: u32) -> ReservationRequest {
             period: Duration::from_millis(10),
             priority: Priority(40),
             cpus: [Cpu(cpu)].into(),
+            budget_scope: BudgetScope::EachCpu,
         },
         backend: BackendKind::DsFreeze,
         options: BackendOptions::default(),

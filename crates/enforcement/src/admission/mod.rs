@@ -44,11 +44,18 @@ pub fn check_request(
             online: format_cpu_list(host.online_cpus.iter().copied()),
         });
     }
-    if interface.budget.is_zero() || interface.budget > interface.period {
+    let shares_budget = interface.shares_budget() && request.backend.has_budget();
+    if shares_budget && !request.backend.traits().cpus_share_budget {
+        return Err(AdmissionError::SharedBudget {
+            domain,
+            backend: request.backend,
+        });
+    }
+    if interface.budget.is_zero() || interface.budget > interface.longest_budget() {
         return Err(AdmissionError::BudgetOutOfRange {
             domain,
             budget: interface.budget,
-            period: interface.period,
+            longest: interface.longest_budget(),
         });
     }
     if !(Priority::LOWEST..=Priority::HIGHEST).contains(&interface.priority) {

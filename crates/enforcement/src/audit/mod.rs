@@ -130,7 +130,7 @@ impl AuditedDomain {
             false => {
                 let managers = plan.managers.iter();
                 managers
-                    .map(|manager| (manager.cgroup.clone(), [manager.cpu].into()))
+                    .map(|manager| (manager.cgroup.clone(), manager.cpus()))
                     .collect()
             }
         };

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
-use tailbound_model::BackendKind;
+use tailbound_model::{BackendKind, BudgetScope};
 
 use super::cpu_group::CpuGroup;
 use super::{Members, check_range, lacking, whole_microseconds};
@@ -99,10 +99,13 @@ struct Limit {
 impl Limit {
     fn of(request: &ReservationRequest) -> Result<Self, AdmissionError> {
         let interface = &request.interface;
-        let cpus = interface.cpus.len() as u64;
+        let budgets = match interface.budget_scope {
+            BudgetScope::EachCpu => interface.cpus.len() as u64,
+            BudgetScope::AllCpus => 1,
+        };
         let pool = |each| {
             let each_us = whole_microseconds(request, each);
-            each_us.map(|each_us| each_us.saturating_mul(cpus))
+            each_us.map(|each_us| each_us.saturating_mul(budgets))
         };
         Ok(Self {
             quota_us: pool(interface.budget)?,
@@ -144,15 +147,19 @@ impl Limit {
             true => format!("cpu.cfs_quota_us {quota_us}, cpu.cfs_period_us {period_us}"),
             false => format!("cpu.max \"{quota_us} {period_us}\""),
         };
+        let together = match interface.shares_budget() {
+            true => " together",
+            false => "",
+        };
         let mut mapping = vec![format!(
-            "budget {} every {} on {cpus} CPUs -> {file}: a cap for all of them together, no \
+            "budget {} every {} on {cpus} CPUs{together} -> {file}: a cap for all of them together, no \
              guarantee; the priority is not used",
             interface.budget, interface.period
         )];
         if let (Some(burst), Some(burst_us)) = (request.options.burst, self.burst_us) {
             let file = burst_file(legacy);
             mapping.push(format!(
-                "burst {burst} on {cpus} CPUs -> {file} {burst_us}: what is not used is saved up to that"
+                "burst {burst} on {cpus} CPUs{together} -> {file} {burst_us}: what is not used is saved up to that"
             ));
         }
         mapping

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
-use tailbound_model::{BackendKind, Cpu};
+use tailbound_model::{BackendKind, Cpu, CpuSet};
 use tailbound_time::Duration;
 
 use super::target::{not_supported, reading};
 use super::{
-    Members, THREADED_ROOT_PREFIX, all_lacking, check_range, leave_real_time_groups, own_group,
+    Members, THREADED_ROOT_PREFIX, all_lacking, check_range, lacking, leave_real_time_groups,
+    own_group,
 };
 use crate::change::{cpu_list, is_of_agent};
 use crate::error::{AdmissionError, EnforcementError, PlanError};
@@ -50,13 +51,31 @@ impl Backend for DsFreeze {
         all_lacking(host, &needs)
     }
 
+    fn missing_for(
+        &self,
+        request: &ReservationRequest,
+        host: &HostCapabilities,
+    ) -> Vec<MissingRequirement> {
+        let mut missing = self.missing(host);
+        if request.interface.shares_budget() {
+            let needed =
+                "perf events of cgroups, which tell what other CPUs have used of a shared budget";
+            missing.extend(lacking(host, Feature::PerfCgroupEvents, needed));
+        }
+        missing
+    }
+
     fn check_interface(
         &self,
         request: &ReservationRequest,
         _: &HostCapabilities,
     ) -> Result<(), AdmissionError> {
         if let Target::Processes(_) | Target::Cgroup(_) | Target::NamedCgroup(_) = request.target {
-            cpu_of_group(request)?;
+            cpus_of_group(request)?;
+        } else if request.interface.shares_budget() {
+            return Err(AdmissionError::SharedBySingleThreads {
+                domain: request.domain.clone(),
+            });
         }
         check_range(
             request,
@@ -74,16 +93,16 @@ impl Backend for DsFreeze {
         let mut changes = leave_real_time_groups(host, &members.threads, view);
         let groups = match &request.target {
             Target::Processes(_) => {
-                let cpu = cpu_of_group(request)?;
-                group_of_processes(request, cpu, root, &members, view, &mut changes)?
+                let cpus = cpus_of_group(request)?;
+                group_of_processes(request, cpus, root, &members, view, &mut changes)?
             }
             Target::Threads(_) | Target::Machine(_) => {
                 groups_of_threads(request, root, &members, view, &mut changes)?
             }
             // What Xen runs has no members here, so that it has been refused by now.
             Target::Cgroup(_) | Target::NamedCgroup(_) | Target::XenDomain(_) => {
-                let cpu = cpu_of_group(request)?;
-                group_below_container(request, cpu, root, &members, view, &mut changes)?
+                let cpus = cpus_of_group(request)?;
+                group_below_container(request, cpus, root, &members, view, &mut changes)?
             }
         };
         check_sizes(request, &groups)?;
@@ -96,7 +115,7 @@ impl Backend for DsFreeze {
             for &tid in threads {
                 changes.push(Change::SetAffinity {
                     tid,
-                    cpus: [group.cpu].into(),
+                    cpus: group.cpus(),
                 });
             }
         }
@@ -124,7 +143,7 @@ impl Backend for DsFreeze {
                     .map(|manager| manager.cgroup.clone())
                     .collect(),
                 scheduling: Some(setting),
-                affinity: one_cpu(request).map(|cpu| [cpu].into()),
+                affinity: cpus_of_group(request).ok().cloned(),
             },
             request: request.clone(),
             changes,
@@ -153,7 +172,13 @@ fn mapping(request: &ReservationRequest, managers: &[Manager]) -> Vec<String> {
     ];
     lines.extend(managers.iter().map(|manager| {
         let group = manager.cgroup.display();
-        format!("CPU {} -> {group}/cgroup.freeze", manager.cpu)
+        match manager.other_cpus.is_empty() {
+            true => format!("CPU {} -> {group}/cgroup.freeze", manager.cpu),
+            false => format!(
+                "CPUs {} together -> {group}/cgroup.freeze",
+                cpu_list(&manager.cpus())
+            ),
+        }
     }));
     lines
 }
@@ -166,13 +191,17 @@ fn one_cpu(request: &ReservationRequest) -> Option<Cpu> {
     }
 }
 
-/// The only CPU of a group that is frozen as a whole.
-fn cpu_of_group(request: &ReservationRequest) -> Result<Cpu, AdmissionError> {
-    one_cpu(request).ok_or_else(|| AdmissionError::GroupOnCpus {
-        domain: request.domain.clone(),
-        backend: request.backend,
-        cpus: cpu_list(&request.interface.cpus),
-    })
+/// The CPUs of a group that is frozen as a whole: one, or several that share a budget.
+fn cpus_of_group(request: &ReservationRequest) -> Result<&CpuSet, AdmissionError> {
+    let interface = &request.interface;
+    match interface.cpus.len() == 1 || interface.shares_budget() {
+        true => Ok(&interface.cpus),
+        false => Err(AdmissionError::GroupOnCpus {
+            domain: request.domain.clone(),
+            backend: request.backend,
+            cpus: cpu_list(&interface.cpus),
+        }),
+    }
 }
 
 /// Refuses where the kernel would refuse SCHED_FIFO in the groups that we make.
@@ -228,7 +257,7 @@ fn check_sizes(request: &ReservationRequest, groups: &[Group]) -> Result<(), Pla
 /// The group of our own for whole processes.
 fn group_of_processes(
     request: &ReservationRequest,
-    cpu: Cpu,
+    cpus: &CpuSet,
     root: &Path,
     members: &Members,
     view: &dyn KernelView,
@@ -238,7 +267,7 @@ fn group_of_processes(
     let own = own_group(&home_of_processes(request, root, members, view));
     changes.push(Change::mkdir(&own));
     let directory = own.join(&request.domain);
-    Ok(vec![frozen_group(cpu, directory, members, changes)])
+    Ok(frozen_group(cpus, directory, members, changes))
 }
 
 /// Where the group of our own is made: in the group of the processes, such as their unit's, so that what is done to that
@@ -268,20 +297,27 @@ fn home_of_processes(
 }
 
 /// A new group with all members, frozen until its manager first replenishes it.
-fn frozen_group(cpu: Cpu, cgroup: PathBuf, members: &Members, changes: &mut Vec<Change>) -> Group {
+fn frozen_group(
+    cpus: &CpuSet,
+    cgroup: PathBuf,
+    members: &Members,
+    changes: &mut Vec<Change>,
+) -> Vec<Group> {
     changes.extend([
         Change::mkdir(&cgroup),
         Change::write(&cgroup, "cgroup.freeze", "1"),
     ]);
     changes.extend(members.moves(false, &cgroup));
-    (Manager { cpu, cgroup }, members.threads.clone())
+    let manager = Manager::of_all(cpus, cgroup);
+    let group = manager.map(|manager| (manager, members.threads.clone()));
+    group.into_iter().collect()
 }
 
 /// A group of our own below that of a container or unit, whose own freezer is its manager's: `pause`, `exec` and
 /// `systemctl freeze` work as without a reservation. What is put into the group above later, by `exec`, the audit takes in.
 fn group_below_container(
     request: &ReservationRequest,
-    cpu: Cpu,
+    cpus: &CpuSet,
     root: &Path,
     members: &Members,
     view: &dyn KernelView,
@@ -316,7 +352,7 @@ fn group_below_container(
     };
     members.check_unsplit(request, root, view)?;
     let directory = home.join(GROUP_BELOW_CONTAINER);
-    Ok(vec![frozen_group(cpu, directory, members, changes)])
+    Ok(frozen_group(cpus, directory, members, changes))
 }
 
 /// The process of single threads, if they are of one, and can be divided among the CPUs.
@@ -381,10 +417,7 @@ fn groups_of_threads(
             directory: directory.clone(),
             legacy: false,
         }));
-        let manager = Manager {
-            cpu,
-            cgroup: directory,
-        };
+        let manager = Manager::of_one_cpu(cpu, directory);
         groups.push((manager, threads));
     };
     match one_cpu(request) {
@@ -422,7 +455,7 @@ fn groups_of_libvirt(
             return Ok(None);
         }
         groups.extend(request.interface.cpus.iter().nth(place).map(|&cpu| {
-            let manager = Manager { cpu, cgroup };
+            let manager = Manager::of_one_cpu(cpu, cgroup);
             (manager, vec![tid])
         }));
     }

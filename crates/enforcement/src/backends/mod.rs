@@ -188,11 +188,16 @@ fn check_range_from(
     let traits = request.backend.traits();
     let least_budget = traits.smallest_budget.max(least_budget);
     let most = traits.longest_period;
+    let at_once = match interface.shares_budget() {
+        true => interface.cpus.len() as u64,
+        false => 1,
+    };
+    let most_budget = most.checked_mul(at_once).unwrap_or(Duration::MAX);
     let lengths = [
-        ("a budget", interface.budget, least_budget),
-        ("a period", interface.period, traits.shortest_period),
+        ("a budget", interface.budget, least_budget, most_budget),
+        ("a period", interface.period, traits.shortest_period, most),
     ];
-    for (what, asked, least) in lengths {
+    for (what, asked, least, most) in lengths {
         let (domain, backend) = (request.domain.clone(), request.backend);
         let reason = reason.to_owned();
         if asked < least {

@@ -2,6 +2,7 @@
 
 mod boost;
 mod escape;
+mod usage_meter;
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,11 +15,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::perf::CgroupAlarm;
 use tailbound_linux::thread::PollSet;
-use tailbound_model::Priority;
+use tailbound_model::{Cpu, Priority};
 use tailbound_time::{Clock, Duration, Instant};
 
 use self::boost::Boost;
 use self::escape::EscapeSign;
+use self::usage_meter::UsageMeter;
 use super::budget_seqlock::BudgetSeqlock;
 use super::error::ManagerError;
 use super::ledger::{Ledger, STALL};
@@ -51,9 +53,11 @@ pub struct ServedDomain {
     /// The domain's name, unique for the manager.
     pub name: String,
     /// The absolute directory of its cgroup v2, which is there, holds everything of the domain
-    /// that runs on this CPU, and nothing that runs on another.
+    /// that runs on this CPU, and nothing that runs on CPUs other than this and `other_cpus`.
     pub cgroup: PathBuf,
-    /// CPU time per period.
+    /// The CPUs beside the manager's that share the budget.
+    pub other_cpus: Vec<Cpu>,
+    /// CPU time per period, on all CPUs together.
     pub budget: Duration,
     /// The distance between replenishments.
     pub period: Duration,
@@ -75,35 +79,6 @@ impl FreezeControl {
     }
 }
 
-/// `cpu.stat` of a cgroup, kept open.
-#[derive(Debug)]
-struct UsageMeter {
-    file: File,
-    base: Duration,
-}
-
-impl UsageMeter {
-    /// CPU time used since the domain was taken up (microsecond resolution).
-    fn used(&self) -> io::Result<Duration> {
-        let mut text = [0_u8; 96];
-        let length = self.file.read_at(&mut text, 0)?;
-        let total = parse_usage(&text[..length]).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(total.saturating_sub(self.base))
-    }
-}
-
-/// The number in the first line of cpu.stat, `usage_usec N`.
-fn parse_usage(text: &[u8]) -> Option<Duration> {
-    let digits = text.strip_prefix(b"usage_usec ")?;
-    let end = digits.iter().position(|byte| *byte == b'\n')?;
-    let mut total: u64 = 0;
-    for digit in digits.get(..end).filter(|number| !number.is_empty())? {
-        let value = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
-        total = total.checked_mul(10)?.checked_add(value)?;
-    }
-    Some(Duration::from_nanos(total.checked_mul(1_000)?))
-}
-
 /// A domain in the manager's hands. Dropping it thaws it.
 #[derive(Debug)]
 pub(super) struct ServedState {
@@ -122,6 +97,8 @@ pub(super) struct ServedState {
     parameters: ServerParameters,
     policy: StopLead,
     meter: UsageMeter,
+    /// How many CPUs may spend the budget at the same time.
+    pub(super) cpus: u64,
     alarm: Option<CgroupAlarm>,
     /// Whether the alarm waits for CPU time to be used.
     armed: bool,
@@ -152,18 +129,14 @@ impl ServedState {
         cpu: u32,
         options: &ManagerOptions,
     ) -> Result<Self, ManagerError> {
-        let parameters = checked_parameters(&domain.name, domain.budget, domain.period)?;
+        let cpus = domain.other_cpus.len() as u64 + 1;
+        let parameters = checked_parameters(&domain.name, domain.budget, domain.period, cpus)?;
         let freeze = open_control(&domain.cgroup, "cgroup.freeze", true)?;
-        let file = open_control(&domain.cgroup, "cpu.stat", false)?;
-        let mut meter = UsageMeter {
-            file,
-            base: Duration::ZERO,
-        };
-        meter.base = meter.used().map_err(|cause| ManagerError::Cgroup {
-            file: domain.cgroup.join("cpu.stat"),
-            cause,
-        })?;
+        let meter = UsageMeter::open(domain, cpu)?;
         let alarm = match options.detection {
+            // The use of other CPUs sets off no alarm here: the clock tells when the budget can be used up at the
+            // earliest.
+            _ if cpus > 1 => None,
             Detection::Polling => None,
             Detection::Alarm | Detection::Automatic => {
                 match CgroupAlarm::open(&domain.cgroup, cpu, domain.budget) {
@@ -177,7 +150,7 @@ impl ServedState {
             }
         };
         let ledger = Arc::new(Ledger::new());
-        ledger.set_polling(alarm.is_none());
+        ledger.set_polling(alarm.is_none() && cpus == 1);
         Ok(Self {
             name: domain.name.clone(),
             number: OPENED.fetch_add(1, Ordering::Relaxed),
@@ -191,6 +164,7 @@ impl ServedState {
             parameters,
             policy: options.stop_lead,
             meter,
+            cpus,
             alarm,
             armed: true,
             clock_if_busy: options.detection == Detection::Automatic,
@@ -205,7 +179,7 @@ impl ServedState {
             standby: None,
             boosted: Duration::ZERO,
             stalled: false,
-            escape: EscapeSign::new(options.bell.clone()),
+            escape: EscapeSign::new(options.bell.clone(), cpus),
         })
     }
 
@@ -339,9 +313,10 @@ impl ServedState {
         self.replenish(now, used);
     }
 
-    /// Budget and period.
-    pub(super) fn interface(&self) -> (Duration, Duration) {
-        (self.parameters.budget, self.parameters.period)
+    /// The most that it may use of the manager's CPU in a period, and the period.
+    pub(super) fn share_here(&self) -> (Duration, Duration) {
+        let ServerParameters { budget, period } = self.parameters;
+        (budget.min(period), period)
     }
 
     /// Whether it stands still for the sake of the allowance.
@@ -349,10 +324,14 @@ impl ServedState {
         self.held_since.is_some()
     }
 
-    /// CPU time used since this was asked last.
+    /// CPU time used on the manager's CPU since this was asked last.
     pub(super) fn newly_used(&mut self) -> Duration {
         // The kernel's bound counts what was used under boosts as well.
-        let used = self.metered();
+        let used = match self.meter.used_here() {
+            Some(Ok(here)) => here.max(self.used_accounted),
+            Some(Err(_)) => self.used_accounted,
+            None => self.metered(),
+        };
         let newly = used.saturating_sub(self.used_accounted);
         self.used_accounted = used;
         newly
@@ -453,7 +432,9 @@ impl ServedState {
         };
         self.armed = rearmed;
         if !rearmed {
-            self.next_look = Some(now + length.max(self.shortest_poll));
+            // So long the budget lasts at least, all CPUs spending it.
+            let earliest = length.scaled_down(1, self.cpus);
+            self.next_look = Some(now + earliest.max(self.shortest_poll));
         }
     }
 
@@ -536,13 +517,16 @@ pub(super) fn checked_parameters(
     domain: &str,
     budget: Duration,
     period: Duration,
+    cpus: u64,
 ) -> Result<ServerParameters, ManagerError> {
-    if budget < SMALLEST_BUDGET || budget > period {
+    let longest = period.checked_mul(cpus).unwrap_or(Duration::MAX);
+    if budget < SMALLEST_BUDGET || budget > longest {
         return Err(ManagerError::Parameters {
             domain: domain.into(),
             budget,
             period,
             smallest: SMALLEST_BUDGET,
+            longest,
         });
     }
     Ok(ServerParameters { budget, period })
@@ -555,38 +539,4 @@ fn open_control(cgroup: &Path, name: &str, write: bool) -> Result<File, ManagerE
         .write(write)
         .open(&file)
         .map_err(|cause| ManagerError::Cgroup { file, cause })
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used)]
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn reads_the_kernel_s_text() {
-        let text = b"usage_usec 1234\nuser_usec 1000\nsystem_usec 234\n";
-        assert_eq!(parse_usage(text), Some(Duration::from_micros(1234)));
-    }
-
-    proptest! {
-        #[test]
-        fn no_text_panics(text in prop::collection::vec(any::<u8>(), 0..64)) {
-            let _any = parse_usage(&text);
-        }
-
-        #[test]
-        fn no_mutation_panics_or_invents(
-            number in any::<u64>(), place in 0_usize..40, byte in any::<u8>(),
-        ) {
-            let mut text = format!("usage_usec {number}\nuser_usec 5\n").into_bytes();
-            if let Some(target) = text.get_mut(place) {
-                *target = byte;
-            }
-            let found = parse_usage(&text);
-            if place < 10 && byte != b"usage_usec "[place] {
-                prop_assert_eq!(found, None);
-            }
-        }
-    }
 }

@@ -68,10 +68,23 @@ pub enum ManagerError {
         #[source]
         cause: AlarmError,
     },
+    /// The use of several CPUs cannot be counted.
+    #[error(
+        "domain \"{domain}\" cannot share a budget among CPUs, since its use of CPU {cpu} cannot be counted: {cause}"
+    )]
+    Counter {
+        /// The domain.
+        domain: String,
+        /// The CPU.
+        cpu: u32,
+        /// Why.
+        #[source]
+        cause: AlarmError,
+    },
     /// Budget and period do not go together.
     #[error(
         "domain \"{domain}\" cannot have {budget} every {period}: the budget has to be at least \
-         {smallest} and at most the period"
+         {smallest} and at most {longest}"
     )]
     Parameters {
         /// The domain.
@@ -82,6 +95,8 @@ pub enum ManagerError {
         period: Duration,
         /// The smallest budget that is served.
         smallest: Duration,
+        /// The longest that its CPUs can give in the period.
+        longest: Duration,
     },
     /// Two domains of one manager have the same name.
     #[error("the manager of CPU {cpu} already serves a domain \"{domain}\"; names are unique")]

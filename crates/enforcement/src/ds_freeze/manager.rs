@@ -98,6 +98,7 @@ pub struct ManagerSummary {
 
 struct ServedHandle {
     number: u64,
+    cpus: u64,
     ledger: Arc<Ledger>,
     freeze: Arc<FreezeControl>,
     budget_seqlock: Arc<BudgetSeqlock>,
@@ -260,10 +261,10 @@ impl CpuManager {
         period: Duration,
         at: ChangeAt,
     ) -> Result<Instant, ManagerError> {
-        let parameters = checked_parameters(domain, budget, period)?;
         // Kept until the end: one change at a time.
         let served = self.lock();
         let handle = served.get(domain).ok_or_else(|| self.unknown(domain))?;
+        let parameters = checked_parameters(domain, budget, period, handle.cpus)?;
         let from = match at {
             ChangeAt::NextReplenishment => Some(Instant::ORIGIN),
             ChangeAt::ReplenishmentFrom(instant) => Some(instant),
@@ -420,6 +421,7 @@ impl Drop for CpuManager {
 fn handle_of(state: &ServedState) -> ServedHandle {
     ServedHandle {
         number: state.number,
+        cpus: state.cpus,
         ledger: Arc::clone(&state.ledger),
         freeze: Arc::clone(&state.freeze),
         budget_seqlock: Arc::clone(&state.budget_seqlock),

@@ -125,7 +125,7 @@ impl ServiceLoop {
 
     /// Whether the domains could use the allowance up, or wait for it.
     fn allowance_matters(&self) -> bool {
-        let servers = self.domains.iter().map(|domain| domain.interface());
+        let servers = self.domains.iter().map(|domain| domain.share_here());
         let held = self.domains.iter().any(|domain| domain.is_held());
         let boosted = Monotonic.now() < self.boosts_matter_until;
         held || boosted || !self.allowance.limit().is_out_of_reach_of(servers)

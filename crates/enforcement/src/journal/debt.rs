@@ -163,7 +163,9 @@ mod tests {
     use std::path::PathBuf;
 
     use proptest::prelude::*;
-    use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
+    use tailbound_model::{
+        BackendKind, BackendOptions, BudgetScope, Cpu, Priority, ResourceInterface,
+    };
     use tailbound_time::Duration;
 
     use super::*;
@@ -181,6 +183,7 @@ mod tests {
                     period: Duration::from_millis(10),
                     priority: Priority(1),
                     cpus: [Cpu(0)].into(),
+                    budget_scope: BudgetScope::EachCpu,
                 },
                 backend: BackendKind::None,
                 options: BackendOptions::default(),

@@ -5,7 +5,7 @@ use tailbound_linux::HostCapabilities;
 use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
 use tailbound_linux::process::{children_of, run_times, threads_of};
 use tailbound_linux::scheduling::{SchedulingSetting, scheduling_of, set_affinity, set_scheduling};
-use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
+use tailbound_model::{BackendKind, BackendOptions, BudgetScope, Cpu, Priority, ResourceInterface};
 use tailbound_time::{Clock, Duration, Instant};
 
 use super::program::{Program, Role};
@@ -19,13 +19,14 @@ pub const DOMAIN: &str = "conformance";
 type Check = fn(&Bench<'_>) -> Result<Outcome, String>;
 
 /// All checks, by name.
-pub const ALL: [(&str, Check); 13] = [
+pub const ALL: [(&str, Check); 14] = [
     ("gives_the_budget", gives_the_budget),
     ("replenishes_on_a_grid", replenishes_on_a_grid),
     ("serves_a_domain_that_blocks", serves_a_domain_that_blocks),
     ("threads_share_a_budget", threads_share_a_budget),
     ("threads_take_turns", threads_take_turns),
     ("processes_share_a_budget", processes_share_a_budget),
+    ("cpus_share_a_budget", cpus_share_a_budget),
     ("reserves_a_single_thread", reserves_a_single_thread),
     ("changes_its_interface", changes_its_interface),
     ("saves_up_for_bursts", saves_up_for_bursts),
@@ -97,6 +98,7 @@ impl Bench<'_> {
                 period: self.period,
                 priority: Priority(50),
                 cpus: [Cpu(self.cpu)].into(),
+                budget_scope: BudgetScope::EachCpu,
             },
             backend: self.back_end.kind(),
             options: BackendOptions::default(),
@@ -148,9 +150,14 @@ impl Bench<'_> {
 
     /// Compares a share with what the back end promises about it.
     fn judge(&self, share: f64) -> Result<Outcome, String> {
+        self.judge_of(share, self.bandwidth())
+    }
+
+    /// The same where this is promised.
+    fn judge_of(&self, share: f64, bandwidth: f64) -> Result<Outcome, String> {
         let kind = self.back_end.kind();
-        let relative = share / self.bandwidth();
-        let seen = format!("share {share:.3} of {:.3}", self.bandwidth());
+        let relative = share / bandwidth;
+        let seen = format!("share {share:.3} of {bandwidth:.3}");
         if kind.has_budget() && relative > 1.0 + MARGIN {
             return Err(format!("{seen}: more than the budget"));
         }
@@ -169,7 +176,7 @@ impl Bench<'_> {
 const NO_BUDGET: Outcome = Outcome::Declared("it enforces no budget");
 
 /// Takes a timing again if a stall of the host may have spoilt it.
-fn patiently(attempt: impl Fn() -> Result<Outcome, String>) -> Result<Outcome, String> {
+fn patiently(mut attempt: impl FnMut() -> Result<Outcome, String>) -> Result<Outcome, String> {
     let mut outcome = attempt();
     for _ in 1..ATTEMPTS {
         let Err(why) = &outcome else {
@@ -369,6 +376,50 @@ fn processes_share_a_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
             }
         }
         bench.judge(share)
+    })
+}
+
+/// Eight threads spend one budget, which is longer than its period, on two CPUs.
+fn cpus_share_a_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
+    if !bench.enforces() {
+        return Ok(NO_BUDGET);
+    }
+    if !bench.back_end.kind().traits().cpus_share_budget {
+        return Ok(Outcome::Declared("its CPUs have a budget each"));
+    }
+    let cpus: Vec<u32> = bench.host.online_cpus.iter().copied().take(2).collect();
+    if cpus.len() < 2 {
+        return Ok(Outcome::Skipped("needs two CPUs".into()));
+    }
+    let mut request = bench.request(Target::Processes(vec![]));
+    request.interface = ResourceInterface {
+        budget: bench.period / 5 * 6,
+        cpus: cpus.iter().copied().map(Cpu).collect(),
+        budget_scope: BudgetScope::AllCpus,
+        ..request.interface
+    };
+    if let Some(missing) = bench.back_end.missing_for(&request, bench.host).first() {
+        let instead = &missing.found;
+        return Ok(Outcome::Skipped(format!(
+            "needs {}, found {instead}",
+            missing.needed
+        )));
+    }
+    patiently(|| {
+        let (start, end) = bench.schedule();
+        let hogs = cpus
+            .iter()
+            .map(|cpu| Program::start(bench.spinning(1), end, &[*cpu]));
+        let _hogs: Vec<Program> = hogs.collect();
+        let busy = Program::start(bench.spinning(8), end + bench.period * 10, &[]);
+        let (mut enforcer, _directory) = bench.enforcer();
+        request.target = Target::Processes(vec![busy.pid()]);
+        enforcer
+            .apply(std::slice::from_ref(&request))
+            .map_err(|error| error.to_string())?;
+        let share = bench.share(&[busy.pid()], start, end);
+        enforcer.revert_all().map_err(|error| error.to_string())?;
+        bench.judge_of(share, 1.2)
     })
 }
 

@@ -212,6 +212,7 @@ impl TestDomain {
     /// Its reservation.
     pub fn served(&self, name: &str, budget: Duration, period: Duration) -> ServedDomain {
         ServedDomain {
+            other_cpus: Vec::new(),
             name: name.into(),
             cgroup: self.cgroup.clone(),
             budget,

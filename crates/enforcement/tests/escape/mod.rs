@@ -17,7 +17,7 @@ use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
 use tailbound_linux::process::{children_of, started, threads_of};
 use tailbound_linux::scheduling::{SchedulingSetting, affinity_of, scheduling_of, set_affinity};
 use tailbound_linux::{HostCapabilities, cgroup};
-use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
+use tailbound_model::{BackendKind, BackendOptions, BudgetScope, Cpu, Priority, ResourceInterface};
 use tailbound_time::{Clock, Duration};
 
 const DOMAIN: &str = "escape";
@@ -83,6 +83,7 @@ impl Stage {
                 period: PERIOD,
                 priority: Priority(PRIORITY),
                 cpus: [Cpu(home(host))].into(),
+                budget_scope: BudgetScope::EachCpu,
             },
             backend,
             options: BackendOptions::default(),

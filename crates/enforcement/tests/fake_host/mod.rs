@@ -12,6 +12,7 @@ mod peers;
 mod refusals;
 mod registry;
 mod replacements;
+mod shared_budgets;
 mod stage;
 mod thread_order;
 mod traits;

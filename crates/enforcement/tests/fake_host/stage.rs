@@ -5,7 +5,7 @@ use std::path::Path;
 use super::fake_kernel::{FakeKernel, FakeManagers, V2_ROOT};
 use tailbound_enforcement::{Enforcer, ReservationRequest, SchedulingSetting, Target};
 use tailbound_linux::HostCapabilities;
-use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
+use tailbound_model::{BackendKind, BackendOptions, BudgetScope, Cpu, Priority, ResourceInterface};
 use tailbound_time::Duration;
 
 /// The processes of [`host`], with their threads.
@@ -69,6 +69,7 @@ pub fn interface(budget_ms: u64, period_ms: u64, priority: u8, cpus: &[u32]) -> 
         period: Duration::from_millis(period_ms),
         priority: Priority(priority),
         cpus: cpus.iter().copied().map(Cpu).collect(),
+        budget_scope: BudgetScope::EachCpu,
     }
 }
 

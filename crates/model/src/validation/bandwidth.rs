@@ -12,7 +12,7 @@ use super::Check;
 use super::share::{in_percent, points, ratio};
 use crate::description::{Description, Domain, DomainKind, Reservation, Task};
 use crate::host::{Host, HostScheduling, Placement};
-use crate::interface::Cpu;
+use crate::interface::{BudgetScope, Cpu};
 use crate::mode::Mode;
 use crate::mode_changes::{AgentPlace, ModeChanges};
 use crate::parser::Place;
@@ -446,7 +446,10 @@ fn needs(check: &mut Check<'_>, mode: Option<(&str, &Mode)>, held: &ModeReservat
             }
             _ => continue,
         };
-        let vcpus = own.map_or(1, |own| description.vcpus_under(own, Some(reservation)));
+        let vcpus = match (own, reservation.budget_scope) {
+            (Some(own), BudgetScope::EachCpu) => description.vcpus_under(own, Some(reservation)),
+            _ => 1,
+        };
         let given = given.times(u32::try_from(vcpus).unwrap_or(u32::MAX));
         let in_mode = |task: &str| match (mode, own) {
             (None, _) => true,

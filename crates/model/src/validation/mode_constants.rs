@@ -78,6 +78,13 @@ fn difference(before: &Reservation, after: &Reservation) -> Option<(&'static str
             format!("it holds on CPU {here} here, and on {there}"),
         ));
     }
+    if before.budget_scope != after.budget_scope {
+        let (here, there) = (after.budget_scope, before.budget_scope);
+        return Some((
+            "budget_scope",
+            format!("the budget is for {here} here, and for {there}"),
+        ));
+    }
     if before.options != after.options {
         return Some(("options", "the options here are not those".into()));
     }

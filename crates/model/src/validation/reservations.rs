@@ -6,7 +6,7 @@ use super::domains::within_host;
 use super::{Check, given};
 use crate::description::{Domain, DomainKind, Reservation, Scheduling};
 use crate::host::{HostScheduling, Placement};
-use crate::interface::ServerKind;
+use crate::interface::{BudgetScope, ServerKind, longest_budget};
 use crate::parser::Place;
 use crate::{BackendKind, BackendOptions, CpuPromise, Precedence};
 
@@ -14,6 +14,7 @@ use crate::{BackendKind, BackendOptions, CpuPromise, Precedence};
 pub(super) fn reservations(check: &mut Check<'_>) {
     for (place, name, reservation) in check.reservations() {
         amounts(check, &place, reservation);
+        budget_scope(check, &place, reservation);
         options(check, &place, reservation);
         if reservation.derive.is_some() {
             derivation(check, &place, name);
@@ -29,6 +30,7 @@ pub(super) fn reservations(check: &mut Check<'_>) {
             within_host(check, &place.key("cpus"), domain, &reservation.cpus);
             housekeeping(check, &place, domain, reservation);
             order(check, &place, domain, reservation);
+            one_budget(check, &place, domain, reservation);
             xen(check, &place, domain, reservation);
         }
     }
@@ -53,7 +55,8 @@ fn amounts(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
             _ => "without a back end there is no budget",
         };
         let server = reservation.server.map(|_| "server");
-        for key in given.into_iter().chain(server) {
+        let scope = (reservation.budget_scope != BudgetScope::EachCpu).then_some("budget_scope");
+        for key in given.into_iter().chain(server).chain(scope) {
             check.error(
                 &place.key(key),
                 what,
@@ -69,23 +72,131 @@ fn amounts(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
     if let Some(period) = period {
         check.above_zero(&place.key("period"), "the period", *period);
     }
-    if let (Some(budget), Some(period)) = (budget, period)
-        && budget > period
-        && !period.is_zero()
-    {
-        check.error(
-            &place.key("budget"),
-            format!("budget {budget} is longer than the period {period}"),
-            format!(
-                "a budget is at most its period; write at most \"{period}\", or a longer period"
-            ),
-        );
+    if let (Some(budget), Some(period)) = (budget, period) {
+        length_of_budget(check, &place.key("budget"), reservation, *budget, *period);
     }
     if derive.is_none() && reservation.margin_points.0 != 0.0 {
         check.error(
             &place.key("margin_points"),
             "a margin is added to a derived budget, and this one is given",
             "leave it out, and write the budget that you want",
+        );
+    }
+}
+
+/// Complains of a budget that the CPUs cannot give in a period.
+fn length_of_budget(
+    check: &mut Check<'_>,
+    here: &Place,
+    reservation: &Reservation,
+    budget: Duration,
+    period: Duration,
+) {
+    let scope = reservation.budget_scope;
+    let cpus = &reservation.cpus;
+    let longest = longest_budget(period, cpus, scope);
+    if period.is_zero() || budget <= longest {
+        return;
+    }
+    if scope == BudgetScope::AllCpus {
+        let count = cpus.len();
+        return check.error(
+            here,
+            format!("budget {budget} is longer than {count} CPUs can give in a period of {period}"),
+            format!(
+                "a budget is at most its period times the CPUs; write at most \"{longest}\", or a longer period"
+            ),
+        );
+    }
+    let shared = longest_budget(period, cpus, BudgetScope::AllCpus);
+    let is_for_all = budget <= shared && reservation.backend.traits().cpus_share_budget;
+    let more = match is_for_all {
+        true => "; or, where all CPUs together have this budget, budget_scope = \"all-cpus\"",
+        false => "",
+    };
+    check.error(
+        here,
+        format!("budget {budget} is longer than the period {period}"),
+        format!(
+            "a budget is at most its period; write at most \"{period}\", or a longer period{more}"
+        ),
+    );
+}
+
+/// Complains of one budget for all CPUs where the CPUs have one each.
+fn budget_scope(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
+    if reservation.budget_scope == BudgetScope::EachCpu {
+        return;
+    }
+    let here = place.key("budget_scope");
+    let shares = |kind: BackendKind| kind.traits().cpus_share_budget;
+    let backend = reservation.backend;
+    if !backend.has_budget() {
+        // Complained about with the other keys of budgets.
+    } else if !shares(backend) {
+        let right = BackendKind::names(shares);
+        check.error(
+            &here,
+            format!("the back end {backend} gives each CPU a budget of its own"),
+            format!("leave `budget_scope` out, or choose {right}"),
+        );
+    } else if reservation.derive.is_some() {
+        check.error(
+            &here,
+            "a derived budget is that of one CPU",
+            "leave `budget_scope` out, or give `budget` and `period`",
+        );
+    } else if reservation.vcpus.is_some() {
+        check.error(
+            &here,
+            "each of the `vcpus` has a budget of its own",
+            "leave `budget_scope` or `vcpus` out",
+        );
+    } else if let Some(server) = reservation
+        .server
+        .filter(|kind| *kind != ServerKind::Deferrable)
+    {
+        check.error(
+            &here,
+            format!("a {server} server serves one CPU"),
+            "leave `server` out, or `budget_scope`",
+        );
+    } else if !check.description.modes.is_empty() {
+        check.error(
+            &here,
+            "mode changes know budgets of each CPU only",
+            "leave `budget_scope` out, or describe a system without modes",
+        );
+    }
+}
+
+/// Complains of one budget for all CPUs of a domain that is not whole processes on CPUs of the host.
+fn one_budget(check: &mut Check<'_>, place: &Place, domain: &Domain, reservation: &Reservation) {
+    if reservation.budget_scope == BudgetScope::EachCpu {
+        return;
+    }
+    let here = place.key("budget_scope");
+    let host = check.description.host_of(domain).map(|(_, host)| host);
+    let by_other_order = host.is_some_and(|host| {
+        host.placement == Placement::Global || host.scheduling != HostScheduling::FixedPriority
+    });
+    if !domain.kind.is_process_group() {
+        check.error(
+            &here,
+            "each virtual CPU of a machine has a budget of its own",
+            "leave `budget_scope` out",
+        );
+    } else if domain.inside.is_some() {
+        check.error(
+            &here,
+            "a domain inside of another one has a budget on each of its CPUs",
+            "leave `budget_scope` or `inside` out",
+        );
+    } else if by_other_order {
+        check.error(
+            &here,
+            "the host has another order of reservations than fixed priorities on each CPU",
+            "leave `budget_scope` out, or `scheduling` and `placement` of the host",
         );
     }
 }

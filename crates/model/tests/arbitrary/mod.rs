@@ -7,7 +7,7 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use tailbound_model::{
-    Agent, AgentLink, AgentPlace, Arrivals, BackendKind, BackendOptions, Bin, Builtin,
+    Agent, AgentLink, AgentPlace, Arrivals, BackendKind, BackendOptions, Bin, BudgetScope, Builtin,
     ChangePolicy, Cpu, CpuWeight, Description, Domain, DomainKind, ExecutionTime, Experiment, Gaps,
     Host, LocalMode, Metric, Mode, ModeChanges, NiceValue, Percent, PercentagePoints, Percentile,
     Placement, PoissonState, Precedence, Priority, Protocol, Request, RequestsMeanwhile,
@@ -302,6 +302,7 @@ fn reservation() -> impl Strategy<Value = Reservation> {
             budget: has_budget.then_some(budget),
             period: has_budget.then_some(period),
             derive: None,
+            budget_scope: BudgetScope::EachCpu,
             server: None,
             margin_points: PercentagePoints(0.0),
             priority: Priority(priority),

@@ -12,8 +12,8 @@ use tailbound_enforcement::{Enforcer, ReservationRequest, Target};
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::clock::{Monotonic, sleep_until};
 use tailbound_model::{
-    AgentPlace, BackendKind, BackendOptions, ChangePolicy, Cpu, Priority, RequestsMeanwhile,
-    ResourceInterface, TaskStart,
+    AgentPlace, BackendKind, BackendOptions, BudgetScope, ChangePolicy, Cpu, Priority,
+    RequestsMeanwhile, ResourceInterface, TaskStart,
 };
 use tailbound_modes::enforcer_adapter::{EnforcerAdapter, limits};
 use tailbound_modes::links::{AgentLinks, Commands, LOOK_FOR};
@@ -242,6 +242,7 @@ fn interface(budget: Duration, index: usize) -> ResourceInterface {
         period: PERIOD,
         priority: Priority(80 - index as u8),
         cpus: [Cpu(DOMAIN_CPU)].into(),
+        budget_scope: BudgetScope::EachCpu,
     }
 }
 

@@ -14,7 +14,9 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use tailbound_model::{AgentPlace, ChangePolicy, Cpu, Priority, RequestsMeanwhile, TaskStart};
+use tailbound_model::{
+    AgentPlace, BudgetScope, ChangePolicy, Cpu, Priority, RequestsMeanwhile, TaskStart,
+};
 
 use tailbound_time::{Duration, Fraction};
 
@@ -31,6 +33,7 @@ fn local(mode: &str, domain: &str, budget_ms: u64) -> DomainMode {
             period: Duration::from_millis(10),
             priority: Priority(10),
             cpus: [Cpu(0)].into(),
+            budget_scope: BudgetScope::EachCpu,
         },
         tasks: [format!("{domain}-{mode}"), format!("{domain}-always")].into(),
     }

@@ -66,7 +66,8 @@ pub struct Holdings {
 
 /// The exact share of each CPU of an interface.
 pub(crate) fn share(interface: &ResourceInterface) -> Fraction {
-    Fraction::new(interface.budget.as_nanos(), interface.period.as_nanos())
+    let budget = interface.budget_on_one_cpu();
+    Fraction::new(budget.as_nanos(), interface.period.as_nanos())
 }
 
 impl DomainHolding {
@@ -231,7 +232,7 @@ impl Capacity {
 
 #[cfg(test)]
 mod tests {
-    use tailbound_model::Priority;
+    use tailbound_model::{BudgetScope, Priority};
     use tailbound_time::Duration;
 
     use super::*;
@@ -242,6 +243,7 @@ mod tests {
             period: Duration::from_micros(100),
             priority: Priority(10),
             cpus: [Cpu(0)].into(),
+            budget_scope: BudgetScope::EachCpu,
         }
     }
 

@@ -12,7 +12,8 @@ use std::thread::JoinHandle;
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::process::boot_id;
 use tailbound_model::{
-    AgentPlace, ChangePolicy, Cpu, Priority, RequestsMeanwhile, ResourceInterface, TaskStart,
+    AgentPlace, BudgetScope, ChangePolicy, Cpu, Priority, RequestsMeanwhile, ResourceInterface,
+    TaskStart,
 };
 use tailbound_modes::agent::callback::DomainCallback;
 use tailbound_modes::agent::link::Connector;
@@ -36,6 +37,7 @@ pub fn interface(budget_ms: u64) -> ResourceInterface {
         period: ms(10),
         priority: Priority(50),
         cpus: [Cpu(0)].into(),
+        budget_scope: BudgetScope::EachCpu,
     }
 }
 

@@ -24,7 +24,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use tailbound_model::{AgentPlace, ChangePolicy, Cpu, Priority, ResourceInterface, TaskStart};
+use tailbound_model::{
+    AgentPlace, BudgetScope, ChangePolicy, Cpu, Priority, ResourceInterface, TaskStart,
+};
 use tailbound_modes::transition::{
     DomainChange, DomainMode, HeldMode, Limits, Options, Transition, TransitionEvent,
     TransitionOutcome,
@@ -79,6 +81,7 @@ fn mode(text: &str, cpu: Cpu) -> (DomainMode, &str) {
             period: length(period),
             priority: Priority(10),
             cpus: [cpu].into(),
+            budget_scope: BudgetScope::EachCpu,
         },
         tasks: tasks.split_whitespace().map(str::to_owned).collect(),
     };

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tailbound_model::{AgentPlace, Cpu, Priority, ResourceInterface};
+use tailbound_model::{AgentPlace, BudgetScope, Cpu, Priority, ResourceInterface};
 use tailbound_modes::transition::{
     DomainChange, DomainMode, Limits, Options, Transition, TransitionAction, TransitionEvent,
     TransitionOutcome,
@@ -34,6 +34,7 @@ pub fn mode(name: &str, budget_us: u64, period_us: u64, tasks: &[&str]) -> Domai
             period: Duration::from_micros(period_us),
             priority: Priority(10),
             cpus: [Cpu(0)].into(),
+            budget_scope: BudgetScope::EachCpu,
         },
         tasks: tasks.iter().map(|task| (*task).to_owned()).collect(),
     }

@@ -42,6 +42,10 @@ fn variant_row(result: &VariantResult) -> Vec<Cell> {
         budget = match interface.period.is_zero() {
             // A report may come from a file, so its period may be anything, even zero.
             true => format!("{length} every {period}"),
+            false if interface.shares_budget() => {
+                let count = interface.cpus.len();
+                format!("{length} every {period} on {count} CPUs together")
+            }
             false => format!("{length} every {period} ({})", interface.bandwidth()),
         };
         let list: Vec<String> = interface.cpus.iter().map(ToString::to_string).collect();

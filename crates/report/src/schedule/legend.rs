@@ -27,7 +27,7 @@ pub(super) fn entries(slice: &ScheduleSlice) -> Vec<(Sign, &'static str)> {
     let setting = &slice.setting;
     let deadlines = setting.tasks().iter().any(|task| task.deadline.is_some());
     let kinds = setting.reservations().iter();
-    let kinds: BTreeSet<_> = kinds.filter_map(|it| BalanceKind::of(&it.rule)).collect();
+    let kinds: BTreeSet<_> = kinds.filter_map(BalanceKind::of).collect();
     let budget = match (
         kinds.contains(&BalanceKind::Left),
         kinds.contains(&BalanceKind::Used),

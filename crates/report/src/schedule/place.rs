@@ -102,7 +102,7 @@ impl Places {
                 Row::Reservation(number) => {
                     let reservation = &setting.reservations()[number - 1];
                     let of_period = || exactly(reservation.period);
-                    let (note, height) = match BalanceKind::of(&reservation.rule) {
+                    let (note, height) = match BalanceKind::of(reservation) {
                         Some(BalanceKind::Left) => (
                             format!("{} in {}", exactly(reservation.budget), of_period()),
                             CURVE_ROW,

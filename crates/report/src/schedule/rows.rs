@@ -99,7 +99,7 @@ impl SchedulePen<'_> {
                     .collect();
                 self.windows(line, frame_ns, phase, &spans);
                 self.base(line);
-            } else if let Some(kind) = BalanceKind::of(&reservation.rule) {
+            } else if let Some(kind) = BalanceKind::of(reservation) {
                 self.base(line);
                 self.full(line, kind);
             }

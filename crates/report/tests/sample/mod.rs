@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use tailbound_distribution::{Distribution, Evidence, Provenance, StepCdf};
-use tailbound_model::{BackendKind, Cpu, Percentile, Priority, ResourceInterface, Slo};
+use tailbound_model::{
+    BackendKind, BudgetScope, Cpu, Percentile, Priority, ResourceInterface, Slo,
+};
 use tailbound_report::{
     Comparison, Labelled, LedgerTotals, MeasuredRun, RawData, RunReport, VariantResult, Verdict,
     Warning, compare, noise_floor,
@@ -178,6 +180,7 @@ fn result(
         period: Duration::from_millis(10),
         priority: Priority::HIGHEST,
         cpus: BTreeSet::from([Cpu(1)]),
+        budget_scope: BudgetScope::EachCpu,
     });
     VariantResult {
         variant: variant.into(),

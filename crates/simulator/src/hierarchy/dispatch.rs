@@ -255,10 +255,9 @@ impl Engine {
             return length.min(processor.kernel_until - self.now);
         }
         for (level, member) in &processor.path {
-            let scheduler = &self.levels[*level];
             length = length
-                .min(scheduler.turn(*member))
-                .min(scheduler.account.left());
+                .min(self.levels[*level].turn(*member))
+                .min(self.left_of(*level));
         }
         let Some(task) = processor.running else {
             return length;

@@ -62,7 +62,9 @@ pub(super) struct Engine {
     /// Whether the choice may have changed.
     pub(super) stale: bool,
     /// Whether a turn or a budget has come to its end.
-    ended: bool,
+    pub(super) ended: bool,
+    /// Whether virtual CPUs of a guest share a budget.
+    shares_budgets: bool,
     /// Whether the limits have to be found anew although the choice has not changed.
     pub(super) new_limit: bool,
     /// Counts what gets ready, for the order among equals.
@@ -129,6 +131,7 @@ impl Engine {
             now: 0,
             stale: true,
             ended: false,
+            shares_budgets: shares_budgets(plan),
             new_limit: true,
             sequence: FIRST_IN_SEQUENCE,
             unfinished: 0,
@@ -281,6 +284,9 @@ impl Engine {
             if self.ended {
                 self.end_turns_and_budgets();
             }
+            if self.shares_budgets {
+                self.end_shared_budgets();
+            }
             while source.next_release().is_some_and(|at| at <= self.now) {
                 if let Some(job) = source.take() {
                     self.release(job, sink)?;
@@ -384,6 +390,11 @@ impl Engine {
         }
         for (level, member) in &processor.path {
             self.ended |= self.levels[*level].spend(*member, length);
+        }
+        if self.shares_budgets
+            && let Some(&(level, _)) = self.cpus[cpu].path.get(1)
+        {
+            self.spend_of_others(level, length);
         }
     }
 
@@ -704,6 +715,12 @@ fn is_chosen_by_event(plan: &Plan) -> bool {
         && plan.root.preemptive
         && plan.pinned.is_empty()
         && plan.overheads.is_free()
+        && !shares_budgets(plan)
+}
+
+fn shares_budgets(plan: &Plan) -> bool {
+    let mut members = plan.root.members.iter();
+    members.any(|member| matches!(member, Member::Guest(guest) if guest.shares_budget))
 }
 
 impl Costs {

@@ -15,6 +15,10 @@ pub(super) struct Guest {
     vcpus: Vec<usize>,
     /// The member that each of them has.
     assigned: Vec<Option<usize>>,
+    /// Whether they share one budget.
+    shares_budget: bool,
+    /// Whether that is used up, and all know it.
+    is_exhausted: bool,
 }
 
 impl Guest {
@@ -31,14 +35,18 @@ impl Engine {
         if guest.vcpus.is_empty() {
             return Err(PlanError::NoVirtualCpu);
         }
+        if guest.shares_budget && outer > 0 {
+            return Err(PlanError::SharedInside);
+        }
         let tasks = self.tasks.len()..self.tasks.len() + guest.tasks.len();
         let mut vcpus = Vec::new();
         for vcpu in &guest.vcpus {
             let number = self.levels.len();
-            let account = vcpu.account(number)?;
+            let account = guest.account(vcpu, number)?;
             let position = self.levels[outer].add(Child::Level(number));
             let parent = Some((outer, position));
             let mut level = Level::new(parent, vcpu.rank, account, true, None);
+            level.shared_by = guest.shares_budget.then_some(self.guests.len());
             for task in tasks.clone() {
                 level.add(Child::Task(task));
             }
@@ -58,6 +66,8 @@ impl Engine {
             queue: tasks.start,
             vcpus,
             assigned,
+            shares_budget: guest.shares_budget,
+            is_exhausted: false,
         });
         Ok(())
     }
@@ -118,6 +128,55 @@ impl Engine {
         let place = self.levels[self.guests[guest].queue].place(member);
         if !self.levels[vcpu].is_ready(member) || self.levels[vcpu].place(member) != place {
             self.member_ready(vcpu, member, place);
+        }
+    }
+
+    /// How long a level can go on with its budget, which other CPUs may spend as well.
+    pub(super) fn left_of(&self, level: usize) -> u64 {
+        let left = self.levels[level].account.left();
+        let Some(guest) = self.levels[level].shared_by else {
+            return left;
+        };
+        let vcpus = &self.guests[guest].vcpus;
+        let runs = |(level, _): &(usize, usize)| vcpus.contains(level);
+        let spending = self.cpus.iter().filter(|cpu| cpu.path.iter().any(runs));
+        left / (spending.count() as u64).max(1)
+    }
+
+    /// Takes from the others what one virtual CPU has used of a shared budget.
+    pub(super) fn spend_of_others(&mut self, level: usize, length: u64) {
+        let Some(guest) = self.levels[level].shared_by else {
+            return;
+        };
+        for position in 0..self.guests[guest].vcpus.len() {
+            let other = self.guests[guest].vcpus[position];
+            if other != level {
+                self.ended |= self.levels[other].account.spend(length);
+            }
+        }
+    }
+
+    /// Stops all virtual CPUs whose shared budget is used up but for less than a nanosecond each.
+    pub(super) fn end_shared_budgets(&mut self) {
+        for guest in 0..self.guests.len() {
+            if !self.guests[guest].shares_budget {
+                continue;
+            }
+            let vcpus = self.guests[guest].vcpus.clone();
+            let left = self.levels[vcpus[0]].account.left();
+            let is_exhausted = left < vcpus.len() as u64;
+            let was_exhausted =
+                std::mem::replace(&mut self.guests[guest].is_exhausted, is_exhausted);
+            if !is_exhausted || was_exhausted && left == 0 {
+                continue;
+            }
+            for level in vcpus {
+                self.levels[level].account.spend(left);
+                self.settle(level);
+            }
+            for cpu in &mut self.cpus {
+                cpu.looks = true;
+            }
         }
     }
 }

@@ -67,6 +67,8 @@ pub(super) struct Level {
     pub(super) home: usize,
     /// The guest whose queue it is.
     pub(super) guest: Option<usize>,
+    /// The guest whose virtual CPUs share its budget.
+    pub(super) shared_by: Option<usize>,
     /// The CPU on which it runs, or its budget passes, where the engine books what CPUs do only when
     /// something happens to them.
     pub(super) cpu: Option<usize>,
@@ -104,6 +106,7 @@ impl Level {
             preemptive,
             home: 0,
             guest: None,
+            shared_by: None,
             cpu: None,
             boosts: Vec::new(),
             quantum: quantum.unwrap_or(NEVER),

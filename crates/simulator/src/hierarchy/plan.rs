@@ -1,6 +1,6 @@
 //! What is simulated: a tree of tasks and reservations on one or several CPUs.
 
-use tailbound_model::{HostOverheads, LockProtocol};
+use tailbound_model::{HostOverheads, LockProtocol, ServerKind};
 use tailbound_reservation::{Account, Rule};
 use tailbound_time::Duration;
 
@@ -154,6 +154,9 @@ impl Task {
 pub struct Guest {
     /// Its virtual CPUs.
     pub vcpus: Vec<VirtualCpu>,
+    /// Whether its virtual CPUs, which are alike and members of the host, share one budget, as a deferrable server: any
+    /// number of them may spend it at the same time. What is left of less than a nanosecond a virtual CPU is lost.
+    pub shares_budget: bool,
     /// Its tasks, which interrupt each other.
     pub tasks: Vec<Task>,
 }
@@ -171,6 +174,27 @@ pub struct VirtualCpu {
     pub period: Duration,
     /// Replenishments lie at this time and whole periods from it, where the rule has a grid.
     pub phase: Duration,
+}
+
+impl Guest {
+    /// The account of one of its virtual CPUs, which has this number among all reservations.
+    pub(super) fn account(&self, vcpu: &VirtualCpu, number: usize) -> Result<Account, PlanError> {
+        if !self.shares_budget {
+            return vcpu.account(number);
+        }
+        let like_first = self.vcpus.first() == Some(vcpu);
+        if !like_first || vcpu.rule != Rule::Server(ServerKind::Deferrable) {
+            return Err(PlanError::SharedByUnlike {
+                reservation: number,
+            });
+        }
+        let count = self.vcpus.len();
+        let account = Account::of_one_of(count, vcpu.budget, vcpu.period, vcpu.phase);
+        account.map_err(|error| PlanError::Reservation {
+            reservation: number,
+            error,
+        })
+    }
 }
 
 impl VirtualCpu {

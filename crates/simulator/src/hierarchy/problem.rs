@@ -87,6 +87,21 @@ pub enum PlanError {
     /// A guest that nothing runs.
     #[error("a guest has no virtual CPU; give it at least one")]
     NoVirtualCpu,
+    /// A budget that virtual CPUs share which are not alike.
+    #[error(
+        "reservation {reservation} is a virtual CPU of a guest with one budget, but not a deferrable server like the \
+         first of them"
+    )]
+    SharedByUnlike {
+        /// Which reservation.
+        reservation: usize,
+    },
+    /// A shared budget inside of a reservation.
+    #[error(
+        "the virtual CPUs of a guest inside of a reservation run on one CPU at a time, and share no budget; give each its \
+         own, or make the guest a member of the host"
+    )]
+    SharedInside,
     /// A boost of nothing in particular.
     #[error(
         "task {task} boosts its reservation, but its guest has several virtual CPUs for all tasks; give it \

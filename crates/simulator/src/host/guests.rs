@@ -2,11 +2,12 @@
 
 use tailbound_model::{Domain, Placement};
 
-use super::layout::{GuestNode, Node};
+use super::layout::{GuestNode, LaidPlan, Node};
 use super::mapping::{Mapping, node};
 use super::problem::HostError;
 use super::subsystems::{SimulatedSubsystem, SpreadMember};
-use super::supply::Supply;
+use super::supply::{Supply, shares_budget};
+use crate::hierarchy::Member;
 
 /// `Guests` are the domains of which all tasks share one queue for several virtual CPUs.
 pub(super) struct Guests;
@@ -14,6 +15,17 @@ pub(super) struct Guests;
 impl SimulatedSubsystem for Guests {
     fn lays_out(&self, mapping: &Mapping<'_>, domain: &Domain) -> bool {
         domain.placement == Placement::Global && mapping.description.vcpus_of(domain) > 1
+    }
+
+    fn assumptions(&self, plan: &LaidPlan) -> Option<String> {
+        let mut members = plan.plan.root.members.iter();
+        let shares =
+            |member: &Member| matches!(member, Member::Guest(guest) if guest.shares_budget);
+        members.any(shares).then(|| {
+            "where several CPUs share a budget, a job stays on the CPU that it has, also while another domain comes first \
+             there"
+                .to_owned()
+        })
     }
 
     fn members(&self, mapping: &Mapping<'_>) -> Result<Vec<SpreadMember>, HostError> {
@@ -49,6 +61,7 @@ fn guest(mapping: &Mapping<'_>, name: &str, domain: &Domain) -> Result<Node, Hos
         tasks.map(|(task, content)| node(name, None, task, None, domain.scheduling, content));
     Ok(Node::Guest(GuestNode {
         vcpus,
+        shares_budget: domain.reservation.as_ref().is_some_and(shares_budget),
         tasks: tasks.collect(),
     }))
 }

@@ -188,6 +188,8 @@ pub(super) struct TaskNode {
 pub(super) struct GuestNode {
     /// Its virtual CPUs, with nothing inside.
     pub(super) vcpus: Vec<Group>,
+    /// Whether they share one budget.
+    pub(super) shares_budget: bool,
     pub(super) tasks: Vec<TaskNode>,
 }
 
@@ -250,7 +252,11 @@ impl Inside {
                 let vcpus = vcpus.map(|group| laid.number_group(group, own).0).collect();
                 let tasks = guest.tasks.into_iter();
                 let tasks = tasks.map(|task| laid.number_task(task, first)).collect();
-                Member::Guest(Guest { vcpus, tasks })
+                Member::Guest(Guest {
+                    vcpus,
+                    shares_budget: guest.shares_budget,
+                    tasks,
+                })
             }
         });
         Level {

@@ -16,7 +16,7 @@ use super::layout::{LaidPlan, LaidTask};
 use super::load::{is_regular, utilisation};
 use super::result::{Growth, HostSimulation};
 use super::subsystems::{PlanRun, SimulatedSubsystem};
-use crate::hierarchy::{Level, Member, Rank, Rule, ServerKind, VirtualCpu};
+use crate::hierarchy::{Guest, Level, Member, Rank, Rule, ServerKind, VirtualCpu};
 
 /// An overload of less than this share is not told from none.
 const ROUNDING: f64 = 1e-9;
@@ -278,7 +278,7 @@ fn members_of(laid: &LaidPlan) -> Vec<RootMember> {
                 continue;
             }
             Member::Reservation(inner) => (vec![inner.supply()], None, inside(&inner.inside)),
-            Member::Guest(guest) => (guest.vcpus.clone(), Some(number + 1), 0),
+            Member::Guest(guest) => (supplies_of(guest), Some(number + 1), 0),
         };
         for supply in supplies {
             number += 1;
@@ -352,4 +352,14 @@ fn inside(level: &Level) -> usize {
             Member::Task(_) => 0,
         })
         .sum()
+}
+
+/// The supplies of the virtual CPUs of a guest, each with its part of a shared budget.
+fn supplies_of(guest: &Guest) -> Vec<VirtualCpu> {
+    let count = guest.vcpus.len().max(1) as u64;
+    let mut supplies = guest.vcpus.clone();
+    for supply in supplies.iter_mut().filter(|_| guest.shares_budget) {
+        supply.budget = supply.budget.scaled_down(1, count);
+    }
+    supplies
 }

@@ -1,7 +1,8 @@
 //! What a virtual CPU of a domain gets of its level: rule, budget and rank.
 
 use tailbound_model::{
-    CpuPromise, Domain, HostScheduling, Precedence, Reservation, Scheduling, ServerKind,
+    BudgetScope, CpuPromise, Domain, HostScheduling, Placement, Precedence, Reservation,
+    Scheduling, ServerKind,
 };
 use tailbound_time::Duration;
 
@@ -41,7 +42,7 @@ impl Mapping<'_> {
         let Some(reservation) = &domain.reservation else {
             return Ok((group, Supply::Rest));
         };
-        simulated(name, reservation)?;
+        simulated(name, domain, reservation)?;
         self.budget(name, reservation, &mut group)?;
         let backend = reservation.backend;
         if backend.promise() == CpuPromise::Nothing && !backend.is_real_time_without_budget() {
@@ -110,8 +111,20 @@ impl Mapping<'_> {
     }
 }
 
+/// Whether several CPUs share its budget.
+pub(super) fn shares_budget(reservation: &Reservation) -> bool {
+    reservation.budget_scope == BudgetScope::AllCpus && reservation.cpus.len() > 1
+}
+
 /// Refuses a reservation of which simulation does not follow the back end, or an option.
-fn simulated(domain: &str, reservation: &Reservation) -> Result<(), HostError> {
+fn simulated(name: &str, domain: &Domain, reservation: &Reservation) -> Result<(), HostError> {
+    let in_one_queue = domain.placement == Placement::Global;
+    if shares_budget(reservation) && !in_one_queue {
+        return Err(HostError::NotSimulated {
+            place: format!("domains.{name}.reservation.budget_scope"),
+            why: "simulation knows a budget of several CPUs for `tasks` of the domain in one queue, with placement = \"global\"",
+        });
+    }
     let options = reservation.options.given();
     let options = options.iter().map(|option| {
         let key = format!("options.{}", option.key);
@@ -122,7 +135,7 @@ fn simulated(domain: &str, reservation: &Reservation) -> Result<(), HostError> {
     match all.find_map(|(key, why)| Some((key, why?))) {
         None => Ok(()),
         Some((key, why)) => Err(HostError::NotSimulated {
-            place: format!("domains.{domain}.reservation.{key}"),
+            place: format!("domains.{name}.reservation.{key}"),
             why,
         }),
     }

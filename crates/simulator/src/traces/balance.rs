@@ -15,10 +15,12 @@ pub enum BalanceKind {
 }
 
 impl BalanceKind {
-    /// What the curve of a reservation with this rule shows; `None` if the rule has no budget.
-    pub fn of(rule: &Rule) -> Option<Self> {
-        match rule {
+    /// What the curve of a reservation shows; `None` if its rule has no budget.
+    pub fn of(reservation: &SettingOfReservation) -> Option<Self> {
+        match reservation.rule {
             Rule::Unlimited | Rule::Windows(_) => None,
+            // Others spend it, too, and no call of this reservation tells that.
+            Rule::Server(_) if reservation.shares_budget => Some(Self::Used),
             Rule::Server(kind) if kind.answers().shows_left => Some(Self::Left),
             Rule::Server(_) => Some(Self::Used),
         }
@@ -138,11 +140,12 @@ impl Balance {
     fn new(setting: &SettingOfReservation) -> Option<Self> {
         let budget_ns = setting.budget.as_nanos();
         let period_ns = setting.period.as_nanos().max(1);
-        let kind = BalanceKind::of(&setting.rule)?;
+        let kind = BalanceKind::of(setting)?;
         Some(Self {
             kind,
-            grid: (setting.rule == Rule::Server(ServerKind::Deferrable))
-                .then(|| (setting.phase.as_nanos() % period_ns, period_ns)),
+            grid: (kind == BalanceKind::Left
+                && setting.rule == Rule::Server(ServerKind::Deferrable))
+            .then(|| (setting.phase.as_nanos() % period_ns, period_ns)),
             budget_ns,
             at: 0,
             level: match kind {
@@ -232,6 +235,7 @@ mod tests {
             reservations: vec![SettingOfReservation {
                 name: "r".into(),
                 rule,
+                shares_budget: false,
                 budget: Duration::from_nanos(4),
                 period: Duration::from_nanos(10),
                 phase: Duration::from_nanos(1),

@@ -35,6 +35,8 @@ pub struct SettingOfReservation {
     pub name: String,
     /// How its budget is spent and comes back.
     pub rule: Rule,
+    /// Whether it is one of several virtual CPUs that share the budget.
+    pub shares_budget: bool,
     /// CPU time per period.
     pub budget: Duration,
     /// The distance between replenishments; of windows the major frame.
@@ -71,12 +73,12 @@ impl Setting {
             match member {
                 Member::Task(task) => self.add_task(task, inside_of),
                 Member::Reservation(inner) => {
-                    let path = self.add_reservation(&inner.supply(), inside_of);
+                    let path = self.add_reservation(&inner.supply(), false, inside_of);
                     self.add(&inner.inside, &path);
                 }
                 Member::Guest(guest) => {
                     for vcpu in &guest.vcpus {
-                        self.add_reservation(vcpu, inside_of);
+                        self.add_reservation(vcpu, guest.shares_budget, inside_of);
                     }
                     for task in &guest.tasks {
                         self.add_task(task, inside_of);
@@ -99,16 +101,22 @@ impl Setting {
     }
 
     /// Adds a reservation and returns its path, itself first.
-    fn add_reservation(&mut self, known: &VirtualCpu, inside_of: &[usize]) -> Vec<usize> {
+    fn add_reservation(
+        &mut self,
+        vcpu: &VirtualCpu,
+        shares_budget: bool,
+        inside_of: &[usize],
+    ) -> Vec<usize> {
         let number = self.reservations.len() + 1;
         self.rows.push(Row::Reservation(number));
         let path: Vec<usize> = [number].iter().chain(inside_of).copied().collect();
         self.reservations.push(SettingOfReservation {
             name: format!("reservation {number}"),
-            rule: known.rule.clone(),
-            budget: known.budget,
-            period: known.period,
-            phase: known.phase,
+            rule: vcpu.rule.clone(),
+            shares_budget,
+            budget: vcpu.budget,
+            period: vcpu.period,
+            phase: vcpu.phase,
             path: path.clone(),
         });
         path

@@ -6,7 +6,7 @@ use tailbound_enforcement::{
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::clock::{Monotonic, sleep_until};
 use tailbound_linux::thread::ThreadError;
-use tailbound_model::{BackendOptions, Cpu, Priority, ResourceInterface};
+use tailbound_model::{BackendOptions, BudgetScope, Cpu, Priority, ResourceInterface};
 use tailbound_reservation::ReservationError;
 use tailbound_simulator::hierarchy::Job;
 use tailbound_time::{Clock, Duration, Instant};
@@ -175,6 +175,7 @@ fn request(set: &Set, means: Means, cpu: u32, pid: u32) -> Option<ReservationReq
             period: server.period,
             priority: Priority(priority(Band::Server, 0)),
             cpus: [Cpu(cpu)].into(),
+            budget_scope: BudgetScope::EachCpu,
         },
         backend: means.backend()?,
         options: BackendOptions::default(),

@@ -200,7 +200,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use tailbound_enforcement::Target;
     use tailbound_measurement::overheads::series::{Cost, Series};
-    use tailbound_model::{BackendKind, BackendOptions, Priority, ResourceInterface};
+    use tailbound_model::{BackendKind, BackendOptions, BudgetScope, Priority, ResourceInterface};
 
     use super::*;
 
@@ -213,6 +213,7 @@ mod tests {
                 period: Duration::from_millis(10),
                 priority: Priority(1),
                 cpus: [Cpu(cpu)].into(),
+                budget_scope: BudgetScope::EachCpu,
             },
             backend: BackendKind::DsFreeze,
             options: BackendOptions::default(),

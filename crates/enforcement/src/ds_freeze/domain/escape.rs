@@ -8,10 +8,12 @@ use crate::audit::Bell;
 /// to date at its ticks only, which lie up to 10 ms apart.
 const TOLERANCE: Duration = Duration::from_millis(11);
 
-/// Compares what a domain uses with what one CPU can give.
+/// Compares what a domain uses with what its CPUs can give.
 #[derive(Debug)]
 pub(super) struct EscapeSign {
     bell: Option<Bell>,
+    /// How many CPUs the domain has.
+    cpus: u64,
     /// When its use was last within bounds, and how much that was.
     base: Option<(Instant, Duration)>,
 }
@@ -20,8 +22,9 @@ pub(super) struct EscapeSign {
 const WINDOW: Duration = Duration::from_millis(200);
 
 impl EscapeSign {
-    pub(super) fn new(bell: Option<Bell>) -> Self {
-        Self { bell, base: None }
+    pub(super) fn new(bell: Option<Bell>, cpus: u64) -> Self {
+        let base = None;
+        Self { bell, cpus, base }
     }
 
     /// Asks for a look at the domain's members.
@@ -31,14 +34,15 @@ impl EscapeSign {
         }
     }
 
-    /// Looks at the use of the domain; rings if that is more than its CPU can have given.
+    /// Looks at the use of the domain; rings if that is more than its CPUs can have given.
     pub(super) fn look(&mut self, now: Instant, used: Duration) {
         let Some((since, used_then)) = self.base else {
             self.base = Some((now, used));
             return;
         };
         let passed = now.saturating_since(since);
-        let is_sign = used.saturating_sub(used_then) > passed.saturating_add(TOLERANCE);
+        let given = passed.checked_mul(self.cpus).unwrap_or(Duration::MAX);
+        let is_sign = used.saturating_sub(used_then) > given.saturating_add(TOLERANCE);
         if is_sign {
             self.ring();
         }
@@ -53,10 +57,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// How often a bell rings while a domain uses `share` of a CPU for two seconds.
-    fn rings(share_percent: u64) -> usize {
+    /// How often a bell rings while a domain of `cpus` CPUs uses `share` of a CPU for two seconds.
+    fn rings(cpus: u64, share_percent: u64) -> usize {
         let bell = Bell::new().unwrap();
-        let mut sign = EscapeSign::new(Some(bell.clone()));
+        let mut sign = EscapeSign::new(Some(bell.clone()), cpus);
         let mut rung = 0;
         for ms in 0..2_000_u64 {
             let used = Duration::from_micros(ms * share_percent * 10);
@@ -67,9 +71,11 @@ mod tests {
     }
 
     #[test]
-    fn only_more_than_one_cpu_is_a_sign() {
-        assert_eq!(rings(20), 0);
-        assert_eq!(rings(100), 0, "a domain under a boost");
-        assert!(rings(120) > 0, "20% here and the whole of another CPU");
+    fn only_more_than_its_cpus_is_a_sign() {
+        assert_eq!(rings(1, 20), 0);
+        assert_eq!(rings(1, 100), 0, "a domain under a boost");
+        assert!(rings(1, 120) > 0, "20% here and the whole of another CPU");
+        assert_eq!(rings(2, 200), 0, "two CPUs are its own");
+        assert!(rings(2, 220) > 0, "20% of a third CPU");
     }
 }

@@ -11,7 +11,9 @@ use std::rc::Rc;
 use proptest::prelude::*;
 use tailbound_enforcement::ReservationChange;
 use tailbound_enforcement::ds_freeze::{ChangeAt, StopLead};
-use tailbound_model::{AgentPlace, ChangePolicy, Cpu, Priority, RequestsMeanwhile, TaskStart};
+use tailbound_model::{
+    AgentPlace, BudgetScope, ChangePolicy, Cpu, Priority, RequestsMeanwhile, TaskStart,
+};
 use tailbound_reservation::metered_server::{FixedGridServer, ServerParameters};
 
 use tailbound_time::{Duration, Fraction};
@@ -213,6 +215,7 @@ fn table(drawn: &[Drawn], settings: Settings) -> ModeTable {
             period: Duration::from_micros(drawn[index].periods_us[mode]),
             priority: Priority(10),
             cpus: [Cpu(0)].into(),
+            budget_scope: BudgetScope::EachCpu,
         },
         tasks: [format!("{}-{mode}", name(index))].into(),
     };
