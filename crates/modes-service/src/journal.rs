@@ -26,7 +26,7 @@ use tailbound_time::{Duration, Instant};
 use crate::lock;
 
 /// The version of the format.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// The file is written anew, without old steps, when it is longer.
 const LONGEST: u64 = 256 * 1024;
 /// So many restarts within [`RESTARTS_WITHIN`] are enough.

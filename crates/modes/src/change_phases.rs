@@ -1,27 +1,35 @@
 //! The phases of a change, as they follow from its timeline.
 
 use serde::Serialize;
-use tailbound_time::{Duration, Instant};
+use tailbound_time::{Duration, Instant, nanoseconds};
 
 use crate::manager::Report;
 use crate::transition::{HeldMode, Settled, Step, StepKind, Timeline};
 
 /// `ChangePhase` is one phase of the work on one domain.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ChangePhase {
     /// Whose.
     pub domain: String,
     /// Which.
+    #[serde(rename = "part")]
     pub kind: PhaseKind,
     /// When it began.
+    #[serde(skip)]
     pub begins_at: Instant,
+    /// From the request for the change to the begin.
+    #[serde(rename = "after_ns", with = "nanoseconds")]
+    pub after: Duration,
     /// How long it took, if it has a length.
+    #[serde(rename = "took_ns", with = "nanoseconds::optional")]
     pub took: Option<Duration>,
     /// What else is to be said.
     pub remark: String,
     /// From when on the reservation that was accepted is in force.
+    #[serde(skip)]
     pub in_force_at: Option<Instant>,
     /// What went wrong at its end, in a word or two.
+    #[serde(skip)]
     pub failure: Option<&'static str>,
 }
 
@@ -92,7 +100,7 @@ fn of_step(
     settled: Option<&Settled>,
 ) -> Vec<ChangePhase> {
     let step = own[place];
-    let phase = |kind, from, to, remark| phase_of(step, kind, from, to, remark);
+    let phase = |kind, from, to, remark| phase_of((step, timeline), kind, (from, to), remark);
     let failing = |kind: PhaseKind, from: Instant, remark: String, failure: &'static str| {
         let failure = Some(failure);
         let phase = phase(kind, from, step.at, remark);
@@ -156,16 +164,16 @@ fn of_step(
 
 /// A phase of the domain of a step that goes well.
 fn phase_of(
-    step: &Step,
+    (step, timeline): (&Step, &Timeline),
     kind: PhaseKind,
-    from: Instant,
-    to: Instant,
+    (from, to): (Instant, Instant),
     remark: String,
 ) -> ChangePhase {
     ChangePhase {
         domain: step.domain.clone(),
         kind,
         begins_at: from,
+        after: since(timeline, from),
         took: Some(to.saturating_since(from)),
         remark,
         in_force_at: None,

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde::{Deserialize, Serialize};
 use tailbound_enforcement::LedgerSummary;
 use tailbound_model::{self as model, Metric};
-use tailbound_time::{Duration, Instant};
+use tailbound_time::{Duration, Instant, nanoseconds};
 
 /// Into so many parts a window is divided: it is looked at that often.
 const LOOKS_PER_WINDOW: u64 = 16;
@@ -37,6 +37,7 @@ pub struct ModeTrigger {
     /// The mode.
     pub mode: String,
     /// When it asks.
+    #[serde(flatten)]
     pub when: When,
 }
 
@@ -47,8 +48,10 @@ pub enum When {
     /// At instants.
     Schedule {
         /// From one to the next.
+        #[serde(rename = "every_ns", with = "nanoseconds")]
         every: Duration,
         /// From the start to the first.
+        #[serde(rename = "offset_ns", with = "nanoseconds")]
         offset: Duration,
     },
     /// When a share over a window has passed a threshold.
@@ -62,6 +65,7 @@ pub enum When {
         /// The threshold, in millionths of the whole.
         threshold_ppm: u32,
         /// The window.
+        #[serde(rename = "window_ns", with = "nanoseconds")]
         window: Duration,
     },
 }
@@ -192,6 +196,7 @@ pub struct TriggerStatus {
     /// How often it has asked for its mode.
     pub fired: u64,
     /// When it did so last.
+    #[serde(rename = "last_fired_at_ns")]
     pub last_fired_at: Option<Instant>,
 }
 

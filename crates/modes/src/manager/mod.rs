@@ -34,7 +34,7 @@ use claims::Claims;
 pub use journal::{StepJournal, StepRecord};
 pub use ports::{AgentEvent, Agents, Asker, Order, Reservations};
 pub use requests::ModeError;
-use requests::{CurrentChange, is_command};
+use requests::{CurrentChange, RequestQueue, is_command};
 pub use state::{DomainState, State};
 
 /// What came of a request for a mode.
@@ -75,11 +75,7 @@ pub struct HostModeManager<R, A, C> {
     agents: A,
     clock: C,
     number: u64,
-    waiting: VecDeque<(Asker, String)>,
-    /// Requests to which there is an answer already.
-    answered: VecDeque<(Asker, ModeError)>,
-    /// Commands that asked for the mode of the last change while it was under way.
-    joined: Vec<Asker>,
+    requests: RequestQueue,
     /// When the last change began.
     last_begun: Option<Instant>,
     /// The number under which each domain was told what should hold, if nothing was asked of it since.
@@ -121,9 +117,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             agents,
             clock,
             number: 0,
-            waiting: VecDeque::new(),
-            answered: VecDeque::new(),
-            joined: Vec::new(),
+            requests: RequestQueue::default(),
             last_begun: None,
             order_numbers: BTreeMap::new(),
             claims: Claims::default(),
@@ -190,7 +184,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         until: Option<Instant>,
     ) -> Option<(Asker, Result<Report, ModeError>)> {
         loop {
-            if let Some((asker, error)) = self.answered.pop_front() {
+            if let Some((asker, error)) = self.requests.next_refusal() {
                 return Some((asker, Err(error)));
             }
             let now = self.clock.now();
@@ -199,12 +193,12 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
                 .last_begun
                 .map_or(now, |begun| begun.saturating_add(gap));
             if next <= now
-                && let Some((asker, mode)) = self.waiting.pop_front()
+                && let Some((asker, mode)) = self.requests.next()
             {
                 let result = self.change_to(&asker, &mode);
                 return Some((asker, result));
             }
-            let wake = match self.waiting.is_empty() {
+            let wake = match self.requests.is_empty() {
                 true => until,
                 false => Some(until.map_or(next, |until| until.min(next))),
             };
@@ -222,7 +216,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
     /// [`ModeError`] if nothing was begun.
     pub fn change_to(&mut self, asker: &Asker, mode: &str) -> Result<Report, ModeError> {
         self.check(asker, mode)?;
-        self.joined.clear();
+        self.requests.begin_change();
         let (changes, transition) = self.transition_to(mode)?;
         if changes.iter().all(DomainChange::is_nothing) {
             return Ok(self.stay(mode, &changes, transition));

@@ -80,7 +80,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
     /// Who asked for the mode that the last change went to while it was under way. The answer to that one
     /// is theirs as well.
     pub fn take_joined(&mut self) -> Vec<Asker> {
-        std::mem::take(&mut self.joined)
+        std::mem::take(&mut self.requests.joined)
     }
 
     /// Takes a request up; whether it ends the transition that is under way.
@@ -91,11 +91,55 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         under_way: Option<&mut CurrentChange>,
     ) -> bool {
         // What would be refused anyway must neither replace nor end anything.
-        if let Err(error) = self.check(&by, &mode) {
-            self.answer(by, error);
-            return false;
+        match self.check(&by, &mode) {
+            Ok(()) => self
+                .requests
+                .add((by, mode), self.table.requests(), under_way),
+            Err(error) => {
+                self.requests.refuse(by, error);
+                false
+            }
         }
-        let how = self.table.requests();
+    }
+}
+
+/// The requests that wait for their change, and the answers to those that get none.
+#[derive(Default)]
+pub(super) struct RequestQueue {
+    waiting: VecDeque<(Asker, String)>,
+    refusals: VecDeque<(Asker, ModeError)>,
+    /// Commands that asked for the mode of the last change while it was under way.
+    joined: Vec<Asker>,
+}
+
+impl RequestQueue {
+    /// Whether no request waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Takes the request whose turn it is.
+    pub(super) fn next(&mut self) -> Option<(Asker, String)> {
+        self.waiting.pop_front()
+    }
+
+    /// Takes the oldest answer to a request that changes nothing.
+    pub(super) fn next_refusal(&mut self) -> Option<(Asker, ModeError)> {
+        self.refusals.pop_front()
+    }
+
+    /// Forgets who joined the change before.
+    pub(super) fn begin_change(&mut self) {
+        self.joined.clear();
+    }
+
+    /// Adds a request; whether it ends the change that is under way.
+    fn add(
+        &mut self,
+        (by, mode): (Asker, String),
+        how: RequestsMeanwhile,
+        under_way: Option<&mut CurrentChange>,
+    ) -> bool {
         self.make_way(&by, how);
         let by_command = is_command(&by);
         let Some(course) = under_way else {
@@ -130,15 +174,15 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             });
         self.waiting = kept;
         for (asker, _) in replaced {
-            self.answer(asker, ModeError::Replaced);
+            self.refuse(asker, ModeError::Replaced);
         }
     }
 
     /// Notes an answer. A flood of requests from an agent is not remembered at length.
-    fn answer(&mut self, asker: Asker, error: ModeError) {
-        let flooded = self.answered.len() >= MOST_ANSWERS;
+    fn refuse(&mut self, asker: Asker, error: ModeError) {
+        let flooded = self.refusals.len() >= MOST_ANSWERS;
         if !flooded || is_command(&asker) {
-            self.answered.push_back((asker, error));
+            self.refusals.push_back((asker, error));
         }
     }
 }

@@ -185,3 +185,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_trigger_is_written_flat_and_in_nanoseconds_and_read_again() {
+    let status = TriggerStatus {
+        trigger: schedule(500, 20),
+        fired: 3,
+        last_fired_at: Some(Instant::from_nanos(7)),
+    };
+    let json = serde_json::to_value(&status).unwrap();
+    let expected = serde_json::json!({
+        "name": "rest.triggers[0]",
+        "mode": "rest",
+        "kind": "schedule",
+        "every_ns": 500_000_000,
+        "offset_ns": 20_000_000,
+        "fired": 3,
+        "last_fired_at_ns": 7,
+    });
+    assert_eq!(json, expected);
+    assert_eq!(
+        serde_json::from_value::<TriggerStatus>(json).unwrap(),
+        status
+    );
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tailbound_modes::change_phases::{PhaseKind, change_phases, since};
+use tailbound_modes::change_phases::{ChangePhase, change_phases, since};
 use tailbound_modes::manager::Report;
 use tailbound_modes::transition::{Cause, Ending, Settled, Timeline};
 use tailbound_time::Duration;
@@ -31,7 +31,7 @@ fn phase_rows(report: &Report) -> Vec<Vec<String>> {
         vec![
             phase.domain,
             phase.kind.word().to_owned(),
-            since(&report.timeline, phase.begins_at).to_string(),
+            phase.after.to_string(),
             phase
                 .took
                 .map_or_else(|| "-".into(), |took| took.to_string()),
@@ -98,7 +98,7 @@ pub struct ChangeAnswer<'a> {
     /// From the request to the instant at which the last reservation is in force.
     in_force_after_ns: Option<u64>,
     domains: &'a BTreeMap<String, Settled>,
-    parts: Vec<PhaseAnswer>,
+    parts: Vec<ChangePhase>,
     timeline: &'a Timeline,
     rolled_back: Option<Box<ChangeAnswer<'a>>>,
 }
@@ -108,15 +108,6 @@ struct CauseAnswer<'a> {
     #[serde(flatten)]
     cause: &'a Cause,
     message: String,
-}
-
-#[derive(Serialize)]
-struct PhaseAnswer {
-    domain: String,
-    part: PhaseKind,
-    after_ns: u64,
-    took_ns: Option<u64>,
-    remark: String,
 }
 
 /// The change as JSON.
@@ -131,13 +122,6 @@ pub fn for_programs(report: &Report) -> ChangeAnswer<'_> {
         cause,
         message: cause.to_string(),
     });
-    let phases = change_phases(report).into_iter().map(|phase| PhaseAnswer {
-        part: phase.kind,
-        after_ns: since(timeline, phase.begins_at).as_nanos(),
-        took_ns: phase.took.map(Duration::as_nanos),
-        domain: phase.domain,
-        remark: phase.remark,
-    });
     let in_force_at = timeline.in_force_at();
     ChangeAnswer {
         from: &report.from,
@@ -148,7 +132,7 @@ pub fn for_programs(report: &Report) -> ChangeAnswer<'_> {
         latency_ns: timeline.latency().map(Duration::as_nanos),
         in_force_after_ns: in_force_at.map(|at| since(timeline, at).as_nanos()),
         domains: &report.outcome.domains,
-        parts: phases.collect(),
+        parts: change_phases(report),
         timeline,
         rolled_back: report
             .rolled_back

@@ -181,20 +181,10 @@ struct ModesAnswer<'a> {
     modes: Vec<ModeAnswer>,
     domains: Vec<DomainAnswer<'a>>,
     last_change: Option<change_answer::ChangeAnswer<'a>>,
-    triggers: Vec<TriggerAnswer<'a>>,
+    triggers: &'a [TriggerStatus],
     /// The end of a change in which another daemon died.
     resumed: Option<Fate>,
     contradictions: &'a [Contradiction],
-}
-
-#[derive(Serialize)]
-struct TriggerAnswer<'a> {
-    name: &'a str,
-    mode: &'a str,
-    #[serde(flatten)]
-    when: WhenAnswer<'a>,
-    fired: u64,
-    last_fired_at_ns: Option<Instant>,
 }
 
 #[derive(Serialize)]
@@ -223,13 +213,6 @@ fn answer(view: &ModesView) -> ModesAnswer<'_> {
         agent: agent(status, domain),
         presence: view.presence.get(domain).copied(),
     });
-    let triggers = status.triggers.iter().map(|one| TriggerAnswer {
-        name: &one.trigger.name,
-        mode: &one.trigger.mode,
-        when: WhenAnswer::of(&one.trigger.when),
-        fired: one.fired,
-        last_fired_at_ns: one.last_fired_at,
-    });
     ModesAnswer {
         mode: &status.state.mode,
         initial_mode: table.initial(),
@@ -243,48 +226,8 @@ fn answer(view: &ModesView) -> ModesAnswer<'_> {
         modes: modes(table),
         domains: domains.collect(),
         last_change: status.last.as_ref().map(change_answer::for_programs),
-        triggers: triggers.collect(),
+        triggers: &status.triggers,
         resumed: status.resumed,
         contradictions: &status.contradictions,
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "kebab-case", tag = "kind")]
-enum WhenAnswer<'a> {
-    Schedule {
-        every_ns: u64,
-        offset_ns: u64,
-    },
-    Condition {
-        domain: &'a str,
-        metric: Metric,
-        side: Side,
-        threshold_ppm: u32,
-        window_ns: u64,
-    },
-}
-
-impl<'a> WhenAnswer<'a> {
-    fn of(when: &'a When) -> Self {
-        match when {
-            When::Schedule { every, offset } => Self::Schedule {
-                every_ns: every.as_nanos(),
-                offset_ns: offset.as_nanos(),
-            },
-            When::Condition {
-                domain,
-                metric,
-                side,
-                threshold_ppm,
-                window,
-            } => Self::Condition {
-                domain,
-                metric: *metric,
-                side: *side,
-                threshold_ppm: *threshold_ppm,
-                window_ns: window.as_nanos(),
-            },
-        }
     }
 }
