@@ -204,6 +204,11 @@ impl ModeTable {
         &self.initial
     }
 
+    /// The modes by name, each with the local mode of every domain.
+    pub fn modes(&self) -> &BTreeMap<String, BTreeMap<String, DomainMode>> {
+        &self.modes
+    }
+
     /// The names of all modes.
     pub fn names(&self) -> Vec<&str> {
         self.modes.keys().map(String::as_str).collect()

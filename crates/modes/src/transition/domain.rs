@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use tailbound_model::{AgentPlace, ResourceInterface};
-use tailbound_time::{Duration, Fraction};
+use tailbound_model::{AgentPlace, CpuSet, Priority, ResourceInterface};
+use tailbound_time::{Duration, Fraction, nanoseconds};
 
 use super::capacity::share;
 
@@ -13,11 +13,25 @@ use super::capacity::share;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DomainMode {
     /// Its name, for people: the local mode's, or that of the global mode that it belongs to.
+    #[serde(rename = "local_mode")]
     pub name: String,
     /// How much CPU time the domain gets.
+    #[serde(flatten, with = "InterfaceInNanoseconds")]
     pub interface: ResourceInterface,
     /// The tasks that run.
     pub tasks: BTreeSet<String>,
+}
+
+/// `InterfaceInNanoseconds` is the form of a resource interface in machine output; the description has units.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ResourceInterface")]
+struct InterfaceInNanoseconds {
+    #[serde(rename = "budget_ns", with = "nanoseconds")]
+    budget: Duration,
+    #[serde(rename = "period_ns", with = "nanoseconds")]
+    period: Duration,
+    priority: Priority,
+    cpus: CpuSet,
 }
 
 impl DomainMode {
@@ -111,4 +125,38 @@ pub(super) fn switch(from: &BTreeSet<String>, to: &BTreeSet<String>) -> (Vec<Str
         from.difference(to).cloned().collect(),
         to.difference(from).cloned().collect(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use tailbound_model::Cpu;
+
+    use super::*;
+
+    #[test]
+    fn a_mode_of_a_domain_is_written_flat_and_in_nanoseconds_and_read_again() {
+        let mode = DomainMode {
+            name: "rest".into(),
+            interface: ResourceInterface {
+                budget: Duration::from_millis(2),
+                period: Duration::from_millis(10),
+                priority: Priority(50),
+                cpus: [Cpu(1), Cpu(3)].into(),
+            },
+            tasks: ["hold".to_owned()].into(),
+        };
+        let json = serde_json::to_value(&mode).unwrap();
+        let expected = serde_json::json!({
+            "local_mode": "rest",
+            "budget_ns": 2_000_000,
+            "period_ns": 10_000_000,
+            "priority": 50,
+            "cpus": [1, 3],
+            "tasks": ["hold"],
+        });
+        assert_eq!(json, expected);
+        assert_eq!(serde_json::from_value::<DomainMode>(json).unwrap(), mode);
+    }
 }

@@ -10,10 +10,11 @@ use tailbound_modes::change_phases::contradiction;
 use tailbound_modes::contradictions::Contradiction;
 use tailbound_modes::control::{ModesClient, ModesStatus};
 use tailbound_modes::manager::journal::Fate;
+use tailbound_modes::transition::DomainMode;
 use tailbound_modes::triggers::{Side, TriggerStatus, When};
 use tailbound_time::{Clock, Duration, Instant};
 
-use super::table::{LocalAnswer, ModeAnswer, local, modes, tasks};
+use super::table::{ModeAnswer, modes, tasks};
 use super::{REMEDY, change_answer};
 use crate::failure::Failure;
 use crate::output::{Output, table};
@@ -178,7 +179,7 @@ struct ModesAnswer<'a> {
     longest_boost_ns: u64,
     least_gap_ns: u64,
     socket: String,
-    modes: Vec<ModeAnswer>,
+    modes: Vec<ModeAnswer<'a>>,
     domains: Vec<DomainAnswer<'a>>,
     last_change: Option<change_answer::ChangeAnswer<'a>>,
     triggers: &'a [TriggerStatus],
@@ -191,7 +192,7 @@ struct ModesAnswer<'a> {
 struct DomainAnswer<'a> {
     domain: &'a str,
     #[serde(flatten)]
-    holds: LocalAnswer,
+    holds: DomainMode,
     /// The local mode whose tasks run, or should.
     tasks_of: &'a str,
     tasks_known: bool,
@@ -207,7 +208,10 @@ fn answer(view: &ModesView) -> ModesAnswer<'_> {
     let domains = status.state.domains.iter();
     let domains = domains.map(|(domain, state)| DomainAnswer {
         domain,
-        holds: local(&state.interface, state.tasks_of()),
+        holds: DomainMode {
+            tasks: state.tasks_of().tasks.clone(),
+            ..state.interface.clone()
+        },
         tasks_of: &state.tasks_of().name,
         tasks_known: state.tasks.is_some(),
         agent: agent(status, domain),

@@ -3,64 +3,28 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tailbound_model::{Cpu, Priority};
 use tailbound_modes::table::ModeTable;
 use tailbound_modes::transition::DomainMode;
 
-/// What a domain has in a mode, as JSON.
-#[derive(Serialize)]
-pub struct LocalAnswer {
-    local_mode: String,
-    budget_ns: u64,
-    period_ns: u64,
-    priority: Priority,
-    cpus: Vec<Cpu>,
-    tasks: Vec<String>,
-}
-
 /// What a mode is, as JSON: what each domain has in it.
 #[derive(Serialize)]
-pub struct ModeAnswer {
-    name: String,
-    domains: BTreeMap<String, LocalAnswer>,
-}
-
-/// What holds where the interface is one local mode's and the tasks are another's.
-pub fn local(reserved: &DomainMode, running: &DomainMode) -> LocalAnswer {
-    let interface = &reserved.interface;
-    LocalAnswer {
-        local_mode: reserved.name.clone(),
-        budget_ns: interface.budget.as_nanos(),
-        period_ns: interface.period.as_nanos(),
-        priority: interface.priority,
-        cpus: interface.cpus.iter().copied().collect(),
-        tasks: running.tasks.iter().cloned().collect(),
-    }
-}
-
-fn locals(table: &ModeTable, mode: &str) -> Vec<(String, DomainMode)> {
-    let locals = table.mode(mode).into_iter().flatten();
-    locals
-        .map(|(domain, one)| (domain.clone(), one.clone()))
-        .collect()
+pub struct ModeAnswer<'a> {
+    name: &'a str,
+    domains: &'a BTreeMap<String, DomainMode>,
 }
 
 /// All modes, for JSON.
-pub fn modes(table: &ModeTable) -> Vec<ModeAnswer> {
-    let mode = |name: &str| ModeAnswer {
-        name: name.to_owned(),
-        domains: locals(table, name)
-            .iter()
-            .map(|(domain, one)| (domain.clone(), local(one, one)))
-            .collect(),
-    };
-    table.names().into_iter().map(mode).collect()
+pub fn modes(table: &ModeTable) -> Vec<ModeAnswer<'_>> {
+    let modes = table.modes().iter();
+    modes
+        .map(|(name, domains)| ModeAnswer { name, domains })
+        .collect()
 }
 
 /// A line per mode.
 pub fn lines(table: &ModeTable) -> Vec<String> {
-    let line = |name: &str| {
-        let domains: Vec<String> = locals(table, name)
+    let line = |(name, locals): (&String, &BTreeMap<String, DomainMode>)| {
+        let domains: Vec<String> = locals
             .iter()
             .map(|(domain, one)| {
                 let interface = &one.interface;
@@ -78,7 +42,7 @@ pub fn lines(table: &ModeTable) -> Vec<String> {
         };
         format!("mode {name}{initial}: {}", domains.join("; "))
     };
-    table.names().into_iter().map(line).collect()
+    table.modes().iter().map(line).collect()
 }
 
 /// The names of the tasks of a local mode.
