@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use tailbound_analysis::AnalysisError as Refused;
-use tailbound_analysis::response_time::{PoissonQueue, ResponseTimes};
+use tailbound_analysis::response_time::{PoissonQueue, QueueResponses};
 use tailbound_analysis::slotted::{
     ExecutionLaw, SlottedPrediction, SlottedQuery, constant_bandwidth, polling,
 };
@@ -34,7 +34,7 @@ pub struct Answer {
 /// What answers.
 pub enum Source {
     /// The queue of `analysis::response_time`.
-    Queue(Box<ResponseTimes>),
+    Queue(Box<QueueResponses>),
     /// A server whose rule follows the arrivals, in the slots of `analysis::slotted`.
     Slotted(Box<SlottedPrediction>),
     /// A service of a description.

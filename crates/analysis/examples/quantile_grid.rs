@@ -46,9 +46,14 @@ fn p99(percent: u64, period: Duration, tolerance: f64) -> Result<(f64, f64), Ana
 fn timed(pairs: &[(u64, Duration)], tolerance: f64) -> Result<(f64, f64, f64), AnalysisError> {
     let start = Instant::now();
     let one = |(w, p): &(u64, Duration)| p99(*w, *p, tolerance);
-    let found: Vec<_> = pairs.par_iter().map(one).collect::<Result<_, _>>()?;
+    let bounds: Vec<_> = pairs.par_iter().map(one).collect::<Result<_, _>>()?;
     let took_s = start.elapsed().as_secs_f64();
-    let apart = sorted(found.iter().map(|(low, high)| (high - low) / low).collect());
+    let apart = sorted(
+        bounds
+            .iter()
+            .map(|(low, high)| (high - low) / low)
+            .collect(),
+    );
     Ok((took_s, apart[apart.len() / 2], apart[apart.len() - 1]))
 }
 

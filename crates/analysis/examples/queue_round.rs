@@ -35,10 +35,10 @@ fn parsed(line: &str) -> Result<PoissonQueue, Box<dyn Error>> {
 
 /// p50, p90 and p99.
 fn quantiles(queue: &PoissonQueue) -> Result<[f64; 3], AnalysisError> {
-    let found = queue.solve()?;
+    let responses = queue.solve()?;
     let mut middles = [0.0; 3];
     for (middle, share) in middles.iter_mut().zip([0.5, 0.9, 0.99]) {
-        let bounds = found.quantile(share)?;
+        let bounds = responses.quantile(share)?;
         let high = bounds.high.unwrap_or(bounds.low);
         *middle = 0.5 * (bounds.low.as_secs_f64() + high.as_secs_f64());
     }

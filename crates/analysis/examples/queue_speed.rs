@@ -64,8 +64,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     let mut rows = Vec::new();
     for (((name, ..), queue), times) in SETTINGS.iter().zip(&queues).zip(times) {
-        let found = queue.solve()?.quantile(0.99)?;
-        let (low, high) = (found.low.as_secs_f64(), found.high.unwrap().as_secs_f64());
+        let quantile = queue.solve()?.quantile(0.99)?;
+        let (low, high) = (
+            quantile.low.as_secs_f64(),
+            quantile.high.unwrap().as_secs_f64(),
+        );
         let apart = (high - low) / low;
         let (first, again) = (sorted(times.first), sorted(times.again));
         let (median, solving) = (middle(&first), middle(&sorted(times.solving)));
@@ -114,10 +117,10 @@ fn queue(rate: f64, times: &[(f64, f64)], budget_s: f64, period_s: f64) -> Poiss
 /// Milliseconds for solving and for three quantiles.
 fn timed(queue: &PoissonQueue) -> (f64, f64) {
     let start = Instant::now();
-    let found = queue.solve().unwrap();
+    let responses = queue.solve().unwrap();
     let solved = start.elapsed();
     for p in [0.5, 0.9, 0.99] {
-        found.quantile(p).unwrap();
+        responses.quantile(p).unwrap();
     }
     let all = start.elapsed();
     let ms = |length: std::time::Duration| length.as_secs_f64() * 1e3;

@@ -48,7 +48,7 @@ pub type HostCpu = (String, Cpu);
 
 /// What becomes of a domain's reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Direction {
+pub enum BandwidthChange {
     /// Less bandwidth: tasks first, then the reservation.
     #[serde(rename = "decrease")]
     Decrease,
@@ -63,7 +63,7 @@ pub enum Direction {
     TasksOnly,
 }
 
-impl fmt::Display for Direction {
+impl fmt::Display for BandwidthChange {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Decrease => "decrease",
@@ -76,7 +76,7 @@ impl fmt::Display for Direction {
 
 /// What a mode change asks of a domain.
 #[derive(Clone, Debug, PartialEq)]
-pub struct DomainChange {
+pub struct DomainBandwidths {
     /// The domain.
     pub domain: String,
     /// The CPUs that its reservation holds on.
@@ -86,7 +86,7 @@ pub struct DomainChange {
     /// What it takes after.
     pub after: Option<Bandwidth>,
     /// How its reservation changes.
-    pub direction: Direction,
+    pub direction: BandwidthChange,
     /// The longest time until a change of its reservation is in force: the old period.
     pub period: Duration,
     /// Whether an agent switches its tasks.
@@ -95,12 +95,12 @@ pub struct DomainChange {
 
 /// The bound for one domain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Step {
+pub struct DomainBound {
     /// The domain.
     pub domain: String,
     /// How its reservation changes.
     #[serde(rename = "change")]
-    pub direction: Direction,
+    pub direction: BandwidthChange,
     /// It is begun at most this long after the change was asked for.
     #[serde(rename = "begun_ns", with = "nanoseconds")]
     pub begun: Duration,
@@ -111,7 +111,7 @@ pub struct Step {
 
 /// A change from one mode to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Transition {
+pub struct TransitionBound {
     /// The mode before.
     pub from: String,
     /// The mode after.
@@ -124,7 +124,7 @@ pub struct Transition {
     pub bound_with_slow_agents: Duration,
     /// The domains that change, where agents answer at once.
     #[serde(rename = "domains")]
-    pub steps: Vec<Step>,
+    pub steps: Vec<DomainBound>,
 }
 
 /// The test by which the bounds hold.
@@ -136,7 +136,7 @@ pub const METHOD: &str = "decreases before increases, each in force within its o
 ///
 /// # Errors
 /// It is not known what a domain gets in some mode.
-pub fn transitions(description: &Description) -> Result<Vec<Transition>, ResolutionError> {
+pub fn transitions(description: &Description) -> Result<Vec<TransitionBound>, ResolutionError> {
     transitions_of(description, |_, _| true)
 }
 
@@ -147,7 +147,7 @@ pub fn transitions(description: &Description) -> Result<Vec<Transition>, Resolut
 pub fn transitions_of(
     description: &Description,
     wanted: impl Fn(&str, &str) -> bool,
-) -> Result<Vec<Transition>, ResolutionError> {
+) -> Result<Vec<TransitionBound>, ResolutionError> {
     let as_described = Variant::as_described();
     let mut hosted = BTreeMap::new();
     for name in description.modes.keys() {
@@ -155,7 +155,7 @@ pub fn transitions_of(
         hosted.insert(name.as_str(), deployment.description);
     }
     let changes = description.section::<ModeChanges>();
-    let mut found = Vec::new();
+    let mut transitions = Vec::new();
     for (from, before) in &hosted {
         for (to, after) in hosted.iter() {
             if to == from || !wanted(from, to) {
@@ -165,7 +165,7 @@ pub fn transitions_of(
             let agents = agents_per_cpu(description, before);
             let at_once = steps(&domains, &agents, changes, Duration::ZERO);
             let slow = steps(&domains, &agents, changes, changes.timeout);
-            found.push(Transition {
+            transitions.push(TransitionBound {
                 from: (*from).into(),
                 to: (*to).into(),
                 bound: all_in_force(&at_once),
@@ -174,10 +174,10 @@ pub fn transitions_of(
             });
         }
     }
-    Ok(found)
+    Ok(transitions)
 }
 
-fn all_in_force(steps: &[Step]) -> Duration {
+fn all_in_force(steps: &[DomainBound]) -> Duration {
     let ends = steps.iter().map(|step| step.in_force);
     ends.max().unwrap_or(Duration::ZERO)
 }
@@ -221,7 +221,7 @@ fn domain_changes(
     description: &Description,
     before: &Description,
     after: &Description,
-) -> Vec<DomainChange> {
+) -> Vec<DomainBandwidths> {
     let domains = description.domains.iter().filter_map(|(name, domain)| {
         let (old, new) = (before.domains.get(name)?, after.domains.get(name)?);
         let direction = direction(old, new);
@@ -233,7 +233,7 @@ fn domain_changes(
         let reservation = old.reservation.as_ref();
         let period = reservation.and_then(|reservation| reservation.period);
         let changes = direction.is_some() || tasks;
-        Some(DomainChange {
+        Some(DomainBandwidths {
             domain: name.clone(),
             cpus: on(before, name),
             before: share_before,
@@ -242,7 +242,7 @@ fn domain_changes(
                 Some(_) => period.unwrap_or(Duration::ZERO),
                 None => Duration::ZERO,
             },
-            direction: direction.unwrap_or(Direction::TasksOnly),
+            direction: direction.unwrap_or(BandwidthChange::TasksOnly),
             has_agent: domain.agent.is_some() && changes,
         })
     });
@@ -250,14 +250,14 @@ fn domain_changes(
 }
 
 /// How a reservation changes; `None` if it does not.
-fn direction(before: &Domain, after: &Domain) -> Option<Direction> {
+fn direction(before: &Domain, after: &Domain) -> Option<BandwidthChange> {
     if before.reservation == after.reservation {
         return None;
     }
     Some(match bandwidth(after).cmp(&bandwidth(before)) {
-        Ordering::Less => Direction::Decrease,
-        Ordering::Greater => Direction::Increase,
-        Ordering::Equal => Direction::SameBandwidth,
+        Ordering::Less => BandwidthChange::Decrease,
+        Ordering::Greater => BandwidthChange::Increase,
+        Ordering::Equal => BandwidthChange::SameBandwidth,
     })
 }
 
@@ -295,23 +295,23 @@ fn tasks_of<'a>(hosted: &'a Description, name: &'a str) -> BTreeSet<(&'a str, &'
 /// The bounds for each domain that changes, if every agent takes at most `answer`; in the order in
 /// which they are begun. `agents` is what agents take of each CPU all the while.
 pub fn steps(
-    domains: &[DomainChange],
+    domains: &[DomainBandwidths],
     agents: &BTreeMap<HostCpu, Vec<Bandwidth>>,
     changes: ModeChanges,
     answer: Duration,
-) -> Vec<Step> {
-    let mut order: Vec<(&DomainChange, Duration)> = domains
+) -> Vec<DomainBound> {
+    let mut order: Vec<(&DomainBandwidths, Duration)> = domains
         .iter()
-        .filter(|change| change.direction != Direction::TasksOnly || change.has_agent)
+        .filter(|change| change.direction != BandwidthChange::TasksOnly || change.has_agent)
         .map(|change| (change, length(change, changes.start, answer)))
         .collect();
     // Increases last; the order among the others, and among increases, does not matter to the bounds.
-    order.sort_by_key(|(change, _)| change.direction == Direction::Increase);
+    order.sort_by_key(|(change, _)| change.direction == BandwidthChange::Increase);
     let mut others_done = Duration::ZERO;
     let mut last_done = Duration::ZERO;
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<DomainBound> = Vec::new();
     for (change, length) in &order {
-        let is_increase = change.direction == Direction::Increase;
+        let is_increase = change.direction == BandwidthChange::Increase;
         let begun = match changes.policy {
             ChangePolicy::Sequential | ChangePolicy::Boost => last_done,
             ChangePolicy::Batch if is_increase => others_done,
@@ -319,7 +319,7 @@ pub fn steps(
                 if is_increase && !fits_at_once(change, domains, agents) =>
             {
                 let decreases = order.iter().filter(|(other, _)| {
-                    other.direction == Direction::Decrease
+                    other.direction == BandwidthChange::Decrease
                         && other.before.is_some()
                         && !other.cpus.is_disjoint(&change.cpus)
                 });
@@ -333,7 +333,7 @@ pub fn steps(
         if !is_increase {
             others_done = others_done.max(in_force);
         }
-        steps.push(Step {
+        steps.push(DomainBound {
             domain: change.domain.clone(),
             direction: change.direction,
             begun,
@@ -344,22 +344,22 @@ pub fn steps(
 }
 
 /// How long a domain takes from the moment it is asked, or its reservation told, whichever is first.
-fn length(change: &DomainChange, start: TaskStart, answer: Duration) -> Duration {
+fn length(change: &DomainBandwidths, start: TaskStart, answer: Duration) -> Duration {
     let answer = if change.has_agent {
         answer
     } else {
         Duration::ZERO
     };
     match (change.direction, start) {
-        (Direction::Increase, TaskStart::Accepted) => change.period.max(answer),
+        (BandwidthChange::Increase, TaskStart::Accepted) => change.period.max(answer),
         _ => change.period.saturating_add(answer),
     }
 }
 
 /// Whether an increase fits whatever the others have and will have.
 fn fits_at_once(
-    change: &DomainChange,
-    domains: &[DomainChange],
+    change: &DomainBandwidths,
+    domains: &[DomainBandwidths],
     agents: &BTreeMap<HostCpu, Vec<Bandwidth>>,
 ) -> bool {
     // What has no promise takes nothing that was promised.

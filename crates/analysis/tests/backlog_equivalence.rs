@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use tailbound_model::{ExecutionTime, ReservationServer, Scheduling};
 use tailbound_simulator::workload::Release;
-use tailbound_simulator::{SimulationQuery, simulate};
+use tailbound_simulator::{ServiceSimulationQuery, simulate};
 use tailbound_time::{Duration, Instant};
 
 use crate::synthetic_service::{poisson, service, task};
@@ -14,7 +14,7 @@ use crate::synthetic_service::{poisson, service, task};
 fn completions(server: ReservationServer, phase_ns: u64, releases: &[Release]) -> Vec<u64> {
     let calibrated = ExecutionTime::Calibrated { expected: None };
     let service = service(Scheduling::Fifo, [("t", task(poisson(1.0), calibrated))]);
-    let query = SimulationQuery {
+    let query = ServiceSimulationQuery {
         name: "s",
         service: &service,
         server,

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tailbound_analysis::response_time::{PoissonQueue, ResponseTimes};
+use tailbound_analysis::response_time::{PoissonQueue, QueueResponses};
 use tailbound_model::ReservationServer;
 use tailbound_time::{Duration, Rate};
 
@@ -35,8 +35,8 @@ fn queue(rate: f64, times: &[(f64, f64)], server: ReservationServer) -> PoissonQ
     }
 }
 
-fn middle(found: &ResponseTimes, at: f64) -> f64 {
-    let bounds = found.cdf(seconds(at));
+fn middle(responses: &QueueResponses, at: f64) -> f64 {
+    let bounds = responses.cdf(seconds(at));
     assert!(bounds.lower <= bounds.upper);
     0.5 * (bounds.lower + bounds.upper)
 }
@@ -66,8 +66,8 @@ fn a_full_budget_is_m_d_1() {
             .unwrap();
         for wait in [0.0, 0.3, 0.999_9, 1.0, 1.7, 2.5, 4.0, 6.3] {
             let closed = m_d_1(rate, wait);
-            for found in [&own, &full] {
-                let bounds = found.cdf(seconds(1.0 + wait));
+            for responses in [&own, &full] {
+                let bounds = responses.cdf(seconds(1.0 + wait));
                 assert!(
                     bounds.lower <= closed + 1e-12 && closed - 1e-12 <= bounds.upper,
                     "{rate} {wait}: {closed} in {bounds:?}"
@@ -80,8 +80,8 @@ fn a_full_budget_is_m_d_1() {
         }
         // Pollaczek and Khinchine.
         let mean = 1.0 + rate / (2.0 * (1.0 - rate));
-        for found in [&own, &full] {
-            let bounds = found.mean();
+        for responses in [&own, &full] {
+            let bounds = responses.mean();
             let (low, high) = (bounds.low.as_secs_f64(), bounds.high.unwrap().as_secs_f64());
             assert!(
                 low <= mean + 1e-9 && mean - 1e-9 <= high,
@@ -94,15 +94,15 @@ fn a_full_budget_is_m_d_1() {
 
 #[test]
 fn the_thesis_s_example_is_just_missed() {
-    let found = queue(0.4, &[(1.0, 1.0)], deferrable(2.8, 4.0))
+    let responses = queue(0.4, &[(1.0, 1.0)], deferrable(2.8, 4.0))
         .solve()
         .unwrap();
     assert!(
-        (middle(&found, 3.0) - 0.892).abs() < 5e-4,
+        (middle(&responses, 3.0) - 0.892).abs() < 5e-4,
         "{}",
-        middle(&found, 3.0)
+        middle(&responses, 3.0)
     );
-    let p90 = found.quantile(0.9).unwrap();
+    let p90 = responses.quantile(0.9).unwrap();
     let (low, high) = (p90.low.as_secs_f64(), p90.high.unwrap().as_secs_f64());
     assert!((low - 3.107).abs() < 1e-3, "{low}");
     assert!(high - low < 1e-5 * low, "{low} {high}");
@@ -196,13 +196,13 @@ fn simulated(queue: &PoissonQueue, jobs: usize, seed: u64) -> Vec<f64> {
 
 /// The share of all responses within each time lies where the bounds say, up to what chance allows.
 fn agrees(queue: &PoissonQueue, seed: u64) {
-    let found = queue.solve().unwrap();
+    let analysed = queue.solve().unwrap();
     let responses = simulated(queue, 400_000, seed);
     for share in [0.05, 0.3, 0.5, 0.8, 0.95, 0.99] {
         let at = responses[(responses.len() as f64 * share) as usize] * (1.0 + 1e-9);
         let counted = responses.partition_point(|response| *response <= at);
         let counted = counted as f64 / responses.len() as f64;
-        let bounds = found.cdf(seconds(at));
+        let bounds = analysed.cdf(seconds(at));
         // Responses depend on one another: far more than the binomial spread.
         let spread = 12.0 * (share * (1.0 - share) / responses.len() as f64).sqrt();
         assert!(
@@ -243,11 +243,11 @@ fn simulation_agrees_on_batches() {
 
 #[test]
 fn numbers_that_do_not_fit_a_lattice_are_rounded_outward() {
-    let found = queue(0.4, &[(1.0, 1.0)], deferrable(1.234_567_891, 2.012_345_678))
+    let responses = queue(0.4, &[(1.0, 1.0)], deferrable(1.234_567_891, 2.012_345_678))
         .solve()
         .unwrap();
     for p in [0.5, 0.9, 0.99] {
-        let bounds = found.quantile(p).unwrap();
+        let bounds = responses.quantile(p).unwrap();
         let (low, high) = (bounds.low.as_secs_f64(), bounds.high.unwrap().as_secs_f64());
         assert!(low <= high && high - low < 2e-4 * low, "{p}: {low} {high}");
     }
@@ -260,26 +260,30 @@ fn numbers_that_do_not_fit_a_lattice_are_rounded_outward() {
 #[test]
 fn bad_numbers_are_refused_with_what_would_be_right() {
     let good = queue(0.4, &[(1.0, 1.0)], deferrable(1.2, 2.0));
-    let told = |queue: &PoissonQueue| queue.solve().unwrap_err().to_string();
+    let refusal = |queue: &PoissonQueue| queue.solve().unwrap_err().to_string();
     let mut bad = good.clone();
     bad.server = deferrable(0.7, 2.0);
     assert!(
-        told(&bad).contains("not below the bandwidth"),
+        refusal(&bad).contains("not below the bandwidth"),
         "{}",
-        told(&bad)
+        refusal(&bad)
     );
     bad.server = deferrable(2.5, 2.0);
-    assert!(told(&bad).contains("at most the period"), "{}", told(&bad));
+    assert!(
+        refusal(&bad).contains("at most the period"),
+        "{}",
+        refusal(&bad)
+    );
     bad.server = deferrable(0.0, 2.0);
-    assert!(told(&bad).contains("above zero"), "{}", told(&bad));
+    assert!(refusal(&bad).contains("above zero"), "{}", refusal(&bad));
     bad = good.clone();
     bad.execution_times[0].1 = f64::NAN;
-    assert!(told(&bad).contains("probability"), "{}", told(&bad));
+    assert!(refusal(&bad).contains("probability"), "{}", refusal(&bad));
     bad.execution_times.clear();
-    assert!(told(&bad).contains("at least one"), "{}", told(&bad));
+    assert!(refusal(&bad).contains("at least one"), "{}", refusal(&bad));
     bad = good.clone();
     bad.execution_times[0].1 = 0.9;
-    assert!(told(&bad).contains("sum up to 0.9"), "{}", told(&bad));
+    assert!(refusal(&bad).contains("sum up to 0.9"), "{}", refusal(&bad));
     assert!(good.solve().unwrap().quantile(1.0).is_err());
 }
 
@@ -315,13 +319,13 @@ proptest! {
         let period = f64::from(period) / 4.0;
         let budget = (f64::from(budget) / 4.0).min(period);
         let rate = f64::from(rate) / 100.0 * budget / period;
-        let found = queue(rate, &[(1.0, 1.0)], deferrable(budget, period)).solve().unwrap();
-        let bounds = found.quantile(p).unwrap();
+        let responses = queue(rate, &[(1.0, 1.0)], deferrable(budget, period)).solve().unwrap();
+        let bounds = responses.quantile(p).unwrap();
         let high = bounds.high.unwrap();
         prop_assert!(bounds.low <= high);
-        prop_assert!(found.cdf(high).upper >= p - 1e-9);
+        prop_assert!(responses.cdf(high).upper >= p - 1e-9);
         if bounds.low > seconds(1.0) {
-            prop_assert!(found.cdf(bounds.low).lower <= p + 1e-9);
+            prop_assert!(responses.cdf(bounds.low).lower <= p + 1e-9);
         }
     }
 }

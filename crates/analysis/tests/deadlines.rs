@@ -13,7 +13,7 @@ use tailbound_model::{
     Arrivals, ExecutionTime, InputFiles, Priority, ReservationServer, Scheduling, Service, Task,
 };
 use tailbound_simulator::workload::releases;
-use tailbound_simulator::{Simulation, SimulationQuery, simulate};
+use tailbound_simulator::{ServiceSimulationQuery, Simulation, simulate};
 use tailbound_time::Duration;
 
 fn ns(value: u64) -> Duration {
@@ -90,8 +90,8 @@ fn service(scheduling: Scheduling, numbers: &[Numbers]) -> Service {
 }
 
 fn run(service: &Service, horizon_ns: u64) -> Simulation {
-    let found = releases(service, ns(horizon_ns), 1, &InputFiles::default()).unwrap();
-    let query = SimulationQuery {
+    let jobs = releases(service, ns(horizon_ns), 1, &InputFiles::default()).unwrap();
+    let query = ServiceSimulationQuery {
         name: "s",
         service,
         server: ReservationServer::Dedicated,
@@ -101,14 +101,14 @@ fn run(service: &Service, horizon_ns: u64) -> Simulation {
         seed: 1,
         record_jobs: true,
     };
-    simulate(&query, &found).unwrap()
+    simulate(&query, &jobs).unwrap()
 }
 
 /// The longest response of each task.
 fn longest(service: &Service, horizon_ns: u64) -> BTreeMap<String, Duration> {
     let per_task = run(service, horizon_ns).per_task.into_iter();
     per_task
-        .map(|(task, found)| (task, *found.samples().last().unwrap()))
+        .map(|(task, responses)| (task, *responses.samples().last().unwrap()))
         .collect()
 }
 
@@ -149,18 +149,18 @@ fn an_earlier_deadline_preempts_and_a_later_one_of_a_shorter_period_does_not() {
         (2, 20, Some(3), 1),
         (1, 10, Some(30), 1),
     ];
-    let found = longest(&service(Scheduling::EarliestDeadlineFirst, &numbers), 10);
-    assert_eq!(found["t0"], ns(8));
-    assert_eq!(found["t1"], ns(2));
-    assert_eq!(found["t2"], ns(8));
-    let found = longest(&service(Scheduling::DeadlineMonotonic, &numbers), 10);
+    let responses = longest(&service(Scheduling::EarliestDeadlineFirst, &numbers), 10);
+    assert_eq!(responses["t0"], ns(8));
+    assert_eq!(responses["t1"], ns(2));
+    assert_eq!(responses["t2"], ns(8));
+    let responses = longest(&service(Scheduling::DeadlineMonotonic, &numbers), 10);
     assert_eq!(
-        (found["t0"], found["t1"], found["t2"]),
+        (responses["t0"], responses["t1"], responses["t2"]),
         (ns(8), ns(2), ns(8))
     );
-    let found = longest(&service(Scheduling::RateMonotonic, &numbers), 10);
+    let responses = longest(&service(Scheduling::RateMonotonic, &numbers), 10);
     assert_eq!(
-        (found["t0"], found["t1"], found["t2"]),
+        (responses["t0"], responses["t1"], responses["t2"]),
         (ns(9), ns(3), ns(1))
     );
 }
@@ -185,12 +185,12 @@ proptest! {
         let numbers = synchronous(&up_to_full_utilisation(raw));
         prop_assume!(!numbers.is_empty());
         let service = service(Scheduling::EarliestDeadlineFirst, &numbers);
-        let found = longest(&service, 4 * HYPERPERIOD);
+        let responses = longest(&service, 4 * HYPERPERIOD);
         let in_time = |(task, longest): (&String, &Duration)| {
             *longest <= service.tasks[task].relative_deadline().unwrap()
         };
         let verdict = quick_processor_demand(&sporadic(&numbers)).unwrap();
-        prop_assert_eq!(found.iter().all(in_time), verdict.schedulable());
+        prop_assert_eq!(responses.iter().all(in_time), verdict.schedulable());
     }
 
     #[test]
@@ -226,7 +226,7 @@ proptest! {
         prop_assume!(!numbers.is_empty());
         let tasks = sporadic(&numbers);
         let service = service(Scheduling::DeadlineMonotonic, &numbers);
-        let found = longest(&service, 4 * HYPERPERIOD);
+        let responses = longest(&service, 4 * HYPERPERIOD);
         for (index, own) in tasks.iter().enumerate() {
             // Equals count as higher.
             let before = tasks.iter().enumerate();
@@ -236,7 +236,7 @@ proptest! {
             let order = PriorityOrder::as_given(level.len());
             let bound = response_times(&level, &order, &[]).unwrap();
             let bound = bound.tasks.last().unwrap().response_time.unwrap();
-            prop_assert!(found[&name(index)] <= bound);
+            prop_assert!(responses[&name(index)] <= bound);
         }
     }
 
@@ -261,8 +261,8 @@ proptest! {
         let predicted = predict(&query).unwrap();
         // From a common start, each hyperperiod is like the first.
         let simulated = run(&service, HYPERPERIOD);
-        for (task, found) in &predicted.per_task {
-            let Shape::Curve(curve) = &found.shape else {
+        for (task, responses) in &predicted.per_task {
+            let Shape::Curve(curve) = &responses.shape else {
                 return Err(TestCaseError::fail("not a curve"));
             };
             let samples = simulated.per_task[task].samples();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tailbound_analysis::response_time::ResponseTimes;
+use tailbound_analysis::response_time::QueueResponses;
 use tailbound_distribution::Interval;
 use tailbound_time::Duration;
 
@@ -31,29 +31,33 @@ fn outside(expected: &Expected, (low, high): (f64, f64), slack: f64) -> Option<S
 }
 
 /// What of the oracles' numbers the bounds of a setting do not hold.
-fn disagreements(setting: &Setting, found: &ResponseTimes) -> Vec<String> {
+fn disagreements(setting: &Setting, responses: &QueueResponses) -> Vec<String> {
     let mut wrong = Vec::new();
     for share in &setting.cdf {
-        let bounds = found.cdf(share.at);
-        let told = outside(&share.expected, (bounds.lower, bounds.upper), 1e-11);
-        wrong.extend(told.map(|told| format!("{}, F({}): {told}", setting.name, share.at)));
+        let bounds = responses.cdf(share.at);
+        let disagreement = outside(&share.expected, (bounds.lower, bounds.upper), 1e-11);
+        wrong.extend(
+            disagreement.map(|words| format!("{}, F({}): {words}", setting.name, share.at)),
+        );
     }
     for quantile in &setting.quantiles_s {
-        let bounds = ends(found.quantile(quantile.share).unwrap());
-        let told = outside(&quantile.expected, bounds, 2e-9);
-        wrong.extend(told.map(|told| format!("{}, {}: {told}", setting.name, quantile.share)));
+        let bounds = ends(responses.quantile(quantile.share).unwrap());
+        let disagreement = outside(&quantile.expected, bounds, 2e-9);
+        wrong.extend(
+            disagreement.map(|words| format!("{}, {}: {words}", setting.name, quantile.share)),
+        );
     }
-    let told = outside(&setting.mean_s, ends(found.mean()), 2e-9);
-    wrong.extend(told.map(|told| format!("{}, mean: {told}", setting.name)));
+    let disagreement = outside(&setting.mean_s, ends(responses.mean()), 2e-9);
+    wrong.extend(disagreement.map(|words| format!("{}, mean: {words}", setting.name)));
     wrong
 }
 
 /// The bounds of the quantiles that are farther apart than the setting accepts, and by how much the
 /// widest ones are apart.
-fn too_wide(setting: &Setting, found: &ResponseTimes) -> (Vec<String>, f64) {
+fn too_wide(setting: &Setting, responses: &QueueResponses) -> (Vec<String>, f64) {
     let (mut wrong, mut widest) = (Vec::new(), 0.0_f64);
     for quantile in &setting.quantiles_s {
-        let (low, high) = ends(found.quantile(quantile.share).unwrap());
+        let (low, high) = ends(responses.quantile(quantile.share).unwrap());
         let apart = (high - low) / low;
         widest = widest.max(apart);
         if apart > setting.apart {
@@ -69,9 +73,9 @@ fn the_bounds_hold_what_the_oracles_say_and_are_narrow() {
     assert!(settings.len() >= 40, "only {} settings", settings.len());
     let (mut wrong, mut behind) = (Vec::new(), Vec::new());
     for setting in &settings {
-        let found = setting.solved();
-        wrong.extend(disagreements(setting, &found));
-        let (wide, widest) = too_wide(setting, &found);
+        let responses = setting.solved();
+        wrong.extend(disagreements(setting, &responses));
+        let (wide, widest) = too_wide(setting, &responses);
         wrong.extend(wide);
         if widest > APART {
             behind.push(format!("{}: {widest:.1e}", setting.name));
@@ -124,11 +128,11 @@ fn the_oracles_are_sharp_and_of_several_kinds() {
     assert_eq!(oracles.len(), 3, "{oracles:?}");
     assert!(precise >= PRECISE_COUNT, "{precise}");
     let base = settings.first().unwrap();
-    let found = base.solved();
-    assert!(disagreements(base, &found).is_empty());
+    let responses = base.solved();
+    assert!(disagreements(base, &responses).is_empty());
     let mut moved = golden().remove(0);
     for share in &mut moved.cdf {
         share.expected.value += 1e-6;
     }
-    assert_eq!(disagreements(&moved, &found).len(), moved.cdf.len());
+    assert_eq!(disagreements(&moved, &responses).len(), moved.cdf.len());
 }

@@ -2,7 +2,7 @@
 //! inside of the analysis's bounds, as far as so many jobs can tell.
 
 use rayon::prelude::*;
-use tailbound_analysis::response_time::ResponseTimes;
+use tailbound_analysis::response_time::QueueResponses;
 
 use crate::golden_settings::{Setting, golden};
 use crate::simulated_queue::{BATCHES, BatchMean, shares_within, simulated};
@@ -22,7 +22,7 @@ struct Verdict {
 }
 
 /// Compares the shares of so many simulated jobs with bounds.
-fn compare(setting: &Setting, bounds: &ResponseTimes, jobs: usize, seed: u64) -> Verdict {
+fn compare(setting: &Setting, bounds: &QueueResponses, jobs: usize, seed: u64) -> Verdict {
     let responses = simulated(&setting.queue(), jobs, seed);
     let mut verdict = Verdict::default();
     for at in setting.cdf.iter().map(|share| share.at) {
@@ -36,11 +36,11 @@ fn compare(setting: &Setting, bounds: &ResponseTimes, jobs: usize, seed: u64) ->
         let BatchMean { value, error } = BatchMean::of(&shares);
         verdict.compared += 1;
         verdict.greatest = verdict.greatest.max(error);
-        let told = bounds.cdf(at);
-        if value < told.lower - ERRORS * error || value > told.upper + ERRORS * error {
+        let share = bounds.cdf(at);
+        if value < share.lower - ERRORS * error || value > share.upper + ERRORS * error {
             verdict.wrong.push(format!(
                 "{}, F({at}): {value} +- {error} simulated, {} to {} by analysis",
-                setting.name, told.lower, told.upper
+                setting.name, share.lower, share.upper
             ));
         }
     }
@@ -49,14 +49,14 @@ fn compare(setting: &Setting, bounds: &ResponseTimes, jobs: usize, seed: u64) ->
 
 fn check_all(jobs: usize, least_compared: usize) {
     let settings = golden();
-    let found: Vec<Verdict> = settings
+    let verdicts: Vec<Verdict> = settings
         .par_iter()
         .enumerate()
         .map(|(seed, setting)| compare(setting, &setting.solved(), jobs, seed as u64))
         .collect();
-    let wrong: Vec<&String> = found.iter().flat_map(|it| &it.wrong).collect();
-    let compared: usize = found.iter().map(|it| it.compared).sum();
-    let greatest = found.iter().map(|it| it.greatest).fold(0.0, f64::max);
+    let wrong: Vec<&String> = verdicts.iter().flat_map(|it| &it.wrong).collect();
+    let compared: usize = verdicts.iter().map(|it| it.compared).sum();
+    let greatest = verdicts.iter().map(|it| it.greatest).fold(0.0, f64::max);
     eprintln!("{compared} shares, standard errors up to {greatest:.1e}");
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(compared >= least_compared, "{compared}");

@@ -432,16 +432,16 @@ proptest! {
         };
         let search = InterfaceSearch { workload: &workload, scheduler, model, overhead: ns(overhead) };
         match search.least_budget(ns(period)) {
-            Ok(found) => {
-                prop_assert!(search.test(found.budget, ns(period)).unwrap().schedulable);
-                prop_assert!(found.budget > ns(overhead));
-                if found.assumptions.iter().any(|text| text.contains("count as too small")) {
+            Ok(least) => {
+                prop_assert!(search.test(least.budget, ns(period)).unwrap().schedulable);
+                prop_assert!(least.budget > ns(overhead));
+                if least.assumptions.iter().any(|text| text.contains("count as too small")) {
                     return Ok(());
                 }
-                let less = search.test(found.budget - ns(1), ns(period)).unwrap();
+                let less = search.test(least.budget - ns(1), ns(period)).unwrap();
                 prop_assert!(!less.schedulable);
-                prop_assert_eq!(less.shortage, found.tightest);
-                let share = found.bandwidth().unwrap().as_f64();
+                prop_assert_eq!(less.shortage, least.tightest);
+                let share = least.bandwidth().unwrap().as_f64();
                 prop_assert!(share >= workload.utilisation() * (1.0 - 1e-12));
             }
             Err(AnalysisError::NoBudgetSuffices { most, .. }) => {

@@ -229,14 +229,14 @@ proptest! {
             overhead: ns(overhead),
         };
         match search.least_budget(ns(period)) {
-            Ok(found) => {
-                prop_assert!(search.test(found.budget, ns(period)).unwrap().schedulable);
-                if found.assumptions.iter().any(|text| text.contains("count as too small")) {
+            Ok(least) => {
+                prop_assert!(search.test(least.budget, ns(period)).unwrap().schedulable);
+                if least.assumptions.iter().any(|text| text.contains("count as too small")) {
                     return Ok(());
                 }
-                let less = search.test(found.budget - ns(1), ns(period)).unwrap();
+                let less = search.test(least.budget - ns(1), ns(period)).unwrap();
                 prop_assert!(!less.schedulable);
-                prop_assert_eq!(less.shortage, found.tightest);
+                prop_assert_eq!(less.shortage, least.tightest);
             }
             Err(AnalysisError::NoBudgetSuffices { .. }) => {
                 prop_assert!(!search.test(ns(period * u64::from(cpus)), ns(period)).unwrap().schedulable);
@@ -253,11 +253,11 @@ fn the_fewest_cpus_are_tried_first() {
         .map(|i| SporadicTask::implicit(ms(40), ms(100 + 10 * i)).unwrap())
         .collect();
     let workload = Workload::new(tasks).unwrap();
-    let found = on_fewest_cpus(&workload, ms(10), 8, Duration::ZERO).unwrap();
-    let ResourceModel::Multiprocessor { cpus } = found.model else {
-        panic!("{found:?}");
+    let interface = on_fewest_cpus(&workload, ms(10), 8, Duration::ZERO).unwrap();
+    let ResourceModel::Multiprocessor { cpus } = interface.model else {
+        panic!("{interface:?}");
     };
-    assert!(cpus >= 2, "{found:?}");
+    assert!(cpus >= 2, "{interface:?}");
     let fewer = InterfaceSearch {
         workload: &workload,
         scheduler: LocalScheduler::EarliestDeadlineFirst,

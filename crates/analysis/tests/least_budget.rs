@@ -166,7 +166,7 @@ proptest! {
         if let Ok((work, hyperperiod)) = load.work_per_hyperperiod() {
             match load.least_budget(hyperperiod) {
                 Err(AnalysisError::NotAnalysed { .. }) => {}
-                found => prop_assert_eq!(found.unwrap(), work),
+                budget => prop_assert_eq!(budget.unwrap(), work),
             }
         }
     }

@@ -7,7 +7,8 @@ use tailbound_analysis::schedulability::mode_change::minimum_single_offset::{
     with_periodicity, without_periodicity,
 };
 use tailbound_analysis::schedulability::mode_change::{
-    ModeChange, NewModeStart, NoTransition, Protocol, Supplies, Transition, transition_protocols,
+    ModeChangeProtocol, NewModeStart, NoTransition, ProtocolGuarantee, SafeTransition, Supplies,
+    transition_protocols,
 };
 use tailbound_simulator::hierarchy::{Rule, ServerKind};
 
@@ -29,7 +30,7 @@ struct Handled {
 fn handle(
     scenario: &Scenario<'_>,
     ground: &Ground,
-    transition: &Transition,
+    transition: &SafeTransition,
     random: Option<&mut ChaCha8Rng>,
 ) -> Handled {
     let (modes, request) = (scenario.modes, scenario.request);
@@ -49,7 +50,7 @@ fn handle(
 }
 
 /// Asserts what a transition promises of a schedule.
-fn check(scenario: &Scenario<'_>, transition: &Transition, handled: &Handled) {
+fn check(scenario: &Scenario<'_>, transition: &SafeTransition, handled: &Handled) {
     let (modes, request) = (scenario.modes, scenario.request);
     assert!(!misses(modes, &handled.schedule));
     assert!(handled.start - request <= transition.latency_bound.as_nanos());
@@ -75,18 +76,18 @@ fn check(scenario: &Scenario<'_>, transition: &Transition, handled: &Handled) {
     }
 }
 
-fn protocols(modes: &Modes, ground: &Ground) -> Option<Vec<(Protocol, Transition)>> {
+fn protocols(modes: &Modes, ground: &Ground) -> Option<Vec<(ModeChangeProtocol, SafeTransition)>> {
     let supply = ground.supply();
-    let found = transition_protocols(&modes.old, &modes.new, Supplies::Same(&*supply)).unwrap();
-    let found = found.into_iter().map(|one| {
-        let ModeChange {
+    let changes = transition_protocols(&modes.old, &modes.new, Supplies::Same(&*supply)).unwrap();
+    let changes = changes.into_iter().map(|one| {
+        let ProtocolGuarantee {
             protocol,
             transition,
             ..
         } = one;
         transition.ok().map(|transition| (protocol, transition))
     });
-    found.collect()
+    changes.collect()
 }
 
 /// Runs random pairs of modes that are schedulable by themselves; how many missed a deadline where
@@ -104,9 +105,9 @@ fn run_pairs(count: usize, seed: u64, ground: impl Fn(&mut ChaCha8Rng) -> Ground
         let scenario = Scenario::any(&modes, &mut random);
         for (protocol, transition) in protocols {
             let handled = handle(&scenario, &ground, &transition, Some(&mut random));
-            let found = std::panic::catch_unwind(|| check(&scenario, &transition, &handled));
+            let outcome = std::panic::catch_unwind(|| check(&scenario, &transition, &handled));
             assert!(
-                found.is_ok(),
+                outcome.is_ok(),
                 "{protocol:?} on {ground:?}\n{transition:?}\n{scenario:?}"
             );
         }
@@ -141,8 +142,8 @@ fn longest_wait(modes: &Modes, ground: &Ground, origin: u64) -> (u64, u64) {
     let waits = requests.map(|request| {
         let scenario = Scenario::synchronous(modes, origin, request);
         let far = Change::after(request, NEVER);
-        let found = schedule(modes, ground, &scenario.with_change(far, None), origin);
-        (first_idle_instant(&found, request) - request, request)
+        let jobs = schedule(modes, ground, &scenario.with_change(far, None), origin);
+        (first_idle_instant(&jobs, request) - request, request)
     });
     // The first request of several with the same wait.
     let longest = waits.max_by_key(|(wait, request)| (*wait, u64::MAX - request));
@@ -158,8 +159,8 @@ fn bounds_are_reached(modes: &Modes, ground: &Ground, origin: u64) -> Option<boo
     let idle = idle_time(&pair).unwrap().transition.ok()?;
     let scenario = Scenario::synchronous(modes, origin, origin);
     let waited = |jobs: &[ModeJob]| {
-        let found = schedule(modes, ground, jobs, origin);
-        ns(first_idle_instant(&found, origin) - origin)
+        let scheduled = schedule(modes, ground, jobs, origin);
+        ns(first_idle_instant(&scheduled, origin) - origin)
     };
     let goes_on = waited(&scenario.without_change());
     assert_eq!(idle.latency_bound, goes_on, "{modes:?} {ground:?}");
@@ -232,9 +233,9 @@ fn a_request_after_the_common_release_may_be_the_worst() {
                 ],
                 new: vec![mode_task("U", 2, unchanged)],
             };
-            let found = bounds_are_reached(&modes, &Ground::Cpu, 0);
-            run += usize::from(found.is_some());
-            later += usize::from(found == Some(true));
+            let reached = bounds_are_reached(&modes, &Ground::Cpu, 0);
+            run += usize::from(reached.is_some());
+            later += usize::from(reached == Some(true));
         }
     }
 
@@ -279,23 +280,23 @@ fn the_reservation_may_change_at_an_idle_instant() {
             old: &*old,
             new: &*new,
         };
-        let found = transition_protocols(&modes.old, &modes.new, supplies).unwrap();
-        if !found[0].schedulable() {
+        let changes = transition_protocols(&modes.old, &modes.new, supplies).unwrap();
+        if !changes[0].schedulable() {
             continue;
         }
         run += 1;
         let stays = modes.old.iter().any(|old| modes.is_unchanged(old));
         refused += usize::from(stays);
         let scenario = Scenario::any(&modes, &mut random);
-        for one in found {
-            let ModeChange {
+        for one in changes {
+            let ProtocolGuarantee {
                 protocol,
                 transition,
                 ..
             } = one;
             let goes_on = [
-                Protocol::MaximumPeriodOffset,
-                Protocol::MinimumSingleOffsetWithPeriodicity,
+                ModeChangeProtocol::MaximumPeriodOffset,
+                ModeChangeProtocol::MinimumSingleOffsetWithPeriodicity,
             ];
             if goes_on.contains(&protocol) && stays {
                 assert_eq!(transition, Err(NoTransition::ReservationChanges));
@@ -330,8 +331,8 @@ fn later_request() -> Modes {
 #[test]
 fn a_later_request_may_wait_longer_than_one_at_a_common_release() {
     let modes = later_request();
-    let found = with_periodicity(&modes.pair(&DedicatedCpu)).unwrap();
-    let transition = found.transition.unwrap();
+    let change = with_periodicity(&modes.pair(&DedicatedCpu)).unwrap();
+    let transition = change.transition.unwrap();
     assert_eq!(transition.start, NewModeStart::NewTasksAfter(ns(16)));
     assert_eq!(longest_wait(&modes, &Ground::Cpu, 0), (16, 10));
     let all = protocols(&modes, &Ground::Cpu).unwrap();
@@ -345,13 +346,13 @@ fn a_later_request_may_wait_longer_than_one_at_a_common_release() {
     // What a request at the common release waits for is not enough.
     let at_common_release = Scenario::synchronous(&modes, 0, 0);
     let far = Change::after(0, NEVER);
-    let found = schedule(
+    let scheduled = schedule(
         &modes,
         &Ground::Cpu,
         &at_common_release.with_change(far, None),
         0,
     );
-    assert_eq!(first_idle_instant(&found, 0), 15);
+    assert_eq!(first_idle_instant(&scheduled, 0), 15);
     assert!(misses(&modes, &after(15)));
     assert!(!misses(&modes, &after(16)));
 }

@@ -39,29 +39,31 @@ fn is_held(comparison: &Comparison, queue: &PoissonQueue) -> bool {
 /// ends, and of those that are proved.
 fn contradictions(number: u64) -> Option<Vec<String>> {
     let queue = QUICK.queue(number);
-    let told = |wrong: &dyn std::fmt::Display| format!("{number}, {queue:?}: {wrong}");
+    let describe = |wrong: &dyn std::fmt::Display| format!("{number}, {queue:?}: {wrong}");
     let comparison = match compare(&queue, (JOBS, number), predict) {
         Ok(comparison) => comparison,
         Err(AnalysisError::NotAnalysed { .. }) => return None,
-        Err(error) => return Some(vec![told(&error)]),
+        Err(error) => return Some(vec![describe(&error)]),
     };
     if comparison.width().is_infinite() {
-        return Some(vec![told(&"the 99th percentile has no upper end")]);
+        return Some(vec![describe(&"the 99th percentile has no upper end")]);
     }
     if comparison.wrong().next().is_none() || !is_held(&comparison, &queue) {
         return Some(Vec::new());
     }
     let again = compare(&queue, (JOBS * AGAIN, SETTINGS + number), predict).unwrap();
-    Some(again.wrong().map(|wrong| told(wrong)).collect())
+    Some(again.wrong().map(|wrong| describe(wrong)).collect())
 }
 
 #[test]
 fn no_simulation_contradicts_a_bound() {
-    let found: Vec<Option<Vec<String>>> =
+    let contradictions: Vec<Option<Vec<String>>> =
         (0..SETTINGS).into_par_iter().map(contradictions).collect();
-    let wrong: Vec<&String> = found.iter().flatten().flatten().collect();
+    let wrong: Vec<&String> = contradictions.iter().flatten().flatten().collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
-    let answered = (0..SETTINGS).zip(&found).filter(|(_, one)| one.is_some());
+    let answered = (0..SETTINGS)
+        .zip(&contradictions)
+        .filter(|(_, one)| one.is_some());
     let rules: Vec<u64> = answered
         .map(|(number, _)| number % RULES.len() as u64)
         .collect();
@@ -109,10 +111,14 @@ fn batches_are_bounded_between_the_percentiles_too() {
         ),
     ];
     for (number, queue) in settings.iter().enumerate() {
-        let found = compare(queue, (JOBS, number as u64), predict).unwrap();
-        let wrong: Vec<String> = found.wrong().map(ToString::to_string).collect();
+        let comparison = compare(queue, (JOBS, number as u64), predict).unwrap();
+        let wrong: Vec<String> = comparison.wrong().map(ToString::to_string).collect();
         assert!(wrong.is_empty(), "{number}: {wrong:#?}");
-        assert!(found.width() < 1e-3, "{number}: {}", found.width());
+        assert!(
+            comparison.width() < 1e-3,
+            "{number}: {}",
+            comparison.width()
+        );
     }
 }
 
@@ -247,10 +253,10 @@ fn high_loads_and_rare_responses_are_bounded() {
             budget.as_secs_f64() / period.as_secs_f64()
         });
         queue.rate = Rate::per_second(load * bandwidth / queue.utilisation()).unwrap();
-        let found = predict(&queue, &SharpPoints::default()).unwrap();
+        let prediction = predict(&queue, &SharpPoints::default()).unwrap();
         let (mean, far) = (
-            found.mean().unwrap(),
-            found.overall.quantile(nine_nines).unwrap(),
+            prediction.mean().unwrap(),
+            prediction.overall.quantile(nine_nines).unwrap(),
         );
         let (highest_mean, farthest) = (mean.high.unwrap(), far.high.unwrap());
         assert!(
@@ -281,10 +287,10 @@ fn batches_without_a_common_divisor_are_bounded() {
             batches: vec![(1, 0.5), (2, 0.3), (5, 0.2)],
             server,
         };
-        let found = compare(&queue, (JOBS, 3), predict).unwrap();
-        let wrong: Vec<String> = found.wrong().map(ToString::to_string).collect();
+        let comparison = compare(&queue, (JOBS, 3), predict).unwrap();
+        let wrong: Vec<String> = comparison.wrong().map(ToString::to_string).collect();
         assert!(
-            found.is_bound() && wrong.is_empty(),
+            comparison.is_bound() && wrong.is_empty(),
             "{server:?}: {wrong:#?}"
         );
     }

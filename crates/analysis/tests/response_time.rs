@@ -9,7 +9,7 @@ use tailbound_model::{
     Arrivals, ExecutionTime, InputFiles, PoissonState, ReservationServer, Scheduling, Service, Task,
 };
 use tailbound_simulator::workload::{draw_execution_times, releases};
-use tailbound_simulator::{SimulationQuery, simulate};
+use tailbound_simulator::{ServiceSimulationQuery, simulate};
 use tailbound_time::{Duration, Rate};
 
 use crate::slotted_load::width;
@@ -74,9 +74,9 @@ fn simulated(
     horizon: Duration,
     seed: u64,
 ) -> BTreeMap<String, Vec<Duration>> {
-    let mut found = releases(service, horizon, seed, &InputFiles::default()).unwrap();
-    draw_execution_times(&mut found, execution_times, seed).unwrap();
-    let query = SimulationQuery {
+    let mut jobs = releases(service, horizon, seed, &InputFiles::default()).unwrap();
+    draw_execution_times(&mut jobs, execution_times, seed).unwrap();
+    let query = ServiceSimulationQuery {
         name: "s",
         service,
         server,
@@ -86,7 +86,7 @@ fn simulated(
         seed,
         record_jobs: false,
     };
-    let simulation = simulate(&query, &found).unwrap();
+    let simulation = simulate(&query, &jobs).unwrap();
     let samples = |d: Distribution| match d.shape {
         Shape::Samples(samples) => samples,
         other => panic!("not samples: {other:?}"),

@@ -8,7 +8,8 @@ use tailbound_analysis::schedulability::NoResponseTime;
 use tailbound_analysis::schedulability::response_time::FixedPriorityAnalyzer;
 use tailbound_simulator::ResponseTimes;
 use tailbound_simulator::hierarchy::{
-    Level, Member, PeriodicJobs, PeriodicTask, Plan, Rank, Task, simulate_plan,
+    HierarchyPlan, Level, LevelMember, PeriodicJobs, PeriodicSource, PlannedTask, Rank,
+    simulate_plan,
 };
 use tailbound_time::Duration;
 
@@ -27,9 +28,10 @@ fn sets() -> impl Strategy<Value = Vec<(u64, u64)>> {
 
 /// The longest response of each task to its jobs of one hyperperiod.
 fn simulated(set: &[(u64, u64)]) -> Vec<Duration> {
-    let members = (0..set.len() as u64).map(|rank| Member::Task(Task::of_rank(Rank::Fixed(rank))));
-    let plan = Plan::on_one_cpu(Level::of(members.collect()));
-    let tasks = set.iter().map(|(period_ns, work)| PeriodicTask {
+    let members = (0..set.len() as u64)
+        .map(|rank| LevelMember::Task(PlannedTask::of_rank(Rank::Fixed(rank))));
+    let plan = HierarchyPlan::on_one_cpu(Level::of(members.collect()));
+    let tasks = set.iter().map(|(period_ns, work)| PeriodicSource {
         offset: 0,
         period_ns: *period_ns,
         work: *work,
@@ -38,9 +40,13 @@ fn simulated(set: &[(u64, u64)]) -> Vec<Duration> {
         .iter()
         .map(|(period_ns, _)| HYPERPERIOD * 1_000 / period_ns);
     let mut jobs = PeriodicJobs::new(tasks.collect(), jobs.sum());
-    let mut found = ResponseTimes::new(set.len(), Duration::ZERO);
-    simulate_plan(&plan, &mut jobs, &mut found, None).unwrap();
-    found.per_task.iter().map(|tally| tally.longest()).collect()
+    let mut responses = ResponseTimes::new(set.len(), Duration::ZERO);
+    simulate_plan(&plan, &mut jobs, &mut responses, None).unwrap();
+    responses
+        .per_task
+        .iter()
+        .map(|tally| tally.longest())
+        .collect()
 }
 
 proptest! {

@@ -9,7 +9,8 @@ use tailbound_analysis::slotted::{
 };
 use tailbound_distribution::Evidence;
 use tailbound_simulator::hierarchy::{
-    Completion, Job, Level, Member, Plan, Rank, Reservation, Rule, ServerKind, Task, simulate_plan,
+    Completion, HierarchyPlan, Job, Level, LevelMember, PlannedReservation, PlannedTask, Rank,
+    Rule, ServerKind, simulate_plan,
 };
 use tailbound_time::{Duration, Instant, Rate};
 
@@ -30,13 +31,13 @@ fn served(
     jobs: impl IntoIterator<Item = (Instant, Duration)>,
 ) -> Vec<Duration> {
     let level = |member| Level::of(vec![member]);
-    let plan = Plan::on_one_cpu(level(Member::Reservation(Reservation {
+    let plan = HierarchyPlan::on_one_cpu(level(LevelMember::Reservation(PlannedReservation {
         rank: Rank::Fixed(0),
         rule: Rule::Server(ServerKind::ConstantBandwidth),
         budget,
         period,
         phase: Duration::ZERO,
-        inside: level(Member::Task(Task::of_rank(Rank::Fixed(0)))),
+        inside: level(LevelMember::Task(PlannedTask::of_rank(Rank::Fixed(0)))),
     })));
     let job = |(number, (at, work)): (usize, (Instant, Duration))| Job {
         task: 0,
@@ -145,13 +146,13 @@ fn it_lies_between_a_cpu_and_a_processor_of_its_bandwidth() {
 #[test]
 fn brackets_of_all_resolutions_overlap_and_finer_ones_are_narrower() {
     let mut query = query(400.0, one(1_000), 1_200, 2_000);
-    let mut known: Vec<SlottedPrediction> = Vec::new();
+    let mut predictions: Vec<SlottedPrediction> = Vec::new();
     for slots in [6, 12, 36, 96] {
         query.resolution = Resolution::SlotsPerBudget(NonZeroU32::new(slots).unwrap());
         let predicted = constant_bandwidth(&query).unwrap();
         assert_eq!(predicted.distribution.provenance.evidence, Evidence::Bound);
         assert_narrow(&predicted);
-        for other in &known {
+        for other in &predictions {
             let (a, b) = (ends(&predicted.distribution), ends(&other.distribution));
             for step in 0..500 {
                 let at = us(step * 40);
@@ -160,7 +161,7 @@ fn brackets_of_all_resolutions_overlap_and_finer_ones_are_narrower() {
             assert!(predicted.mean.low <= other.mean.high.unwrap());
             assert!(other.mean.low <= predicted.mean.high.unwrap());
         }
-        known.push(predicted);
+        predictions.push(predicted);
     }
 }
 

@@ -24,14 +24,14 @@ fn example(slots_per_execution: u32) -> ThesisResponses {
 
 #[test]
 fn twenty_slots_yield_the_number_of_the_thesis() {
-    let found = example(20);
+    let responses = example(20);
     assert!(
-        (found.cdf(us(3_000)) - 0.9008).abs() < 5e-5,
+        (responses.cdf(us(3_000)) - 0.9008).abs() < 5e-5,
         "{}",
-        found.cdf(us(3_000))
+        responses.cdf(us(3_000))
     );
-    assert!(found.lost < 1e-6, "{}", found.lost);
-    let quantile = found.distribution().unwrap().quantile(0.9).unwrap();
+    assert!(responses.lost < 1e-6, "{}", responses.lost);
+    let quantile = responses.distribution().unwrap().quantile(0.9).unwrap();
     assert_eq!(quantile.exact(), Some(us(3_000)));
 }
 
@@ -46,7 +46,7 @@ fn it_converges_into_the_bracket_from_the_optimistic_side() {
     let (optimistic, pessimistic) = ends(&bracket);
     let [coarse, middle, fine] = [20, 40, 80].map(example);
     for at in [1_600, 2_000, 3_000, 4_600, 6_200].map(us) {
-        let [coarse, middle, fine] = [&coarse, &middle, &fine].map(|found| found.cdf(at));
+        let [coarse, middle, fine] = [&coarse, &middle, &fine].map(|responses| responses.cdf(at));
         assert!(coarse > middle && middle > fine, "{at}");
         let ratio = (coarse - middle) / (middle - fine);
         assert!((1.8..2.2).contains(&ratio), "{at}: {ratio}");
@@ -67,7 +67,7 @@ fn it_converges_into_the_bracket_from_the_optimistic_side() {
 #[test]
 fn a_simulation_of_the_slots_agrees() {
     for (execution, budget, period, arrival) in [(3, 5, 9, 0.13), (1, 2, 4, 0.4), (4, 3, 5, 0.1)] {
-        let found = discretised(&ThesisQuery {
+        let responses = discretised(&ThesisQuery {
             rate: Rate::per_second(arrival * 1_000.0).unwrap(),
             execution_time: us(1_000 * execution),
             budget: us(1_000 * budget),
@@ -103,7 +103,7 @@ fn a_simulation_of_the_slots_agrees() {
         let (mut seen, mut expected) = (0.0, 0.0);
         for (slot, count) in counts.iter().enumerate() {
             seen += *count as f64 / jobs as f64;
-            expected += found.probabilities.get(slot).copied().unwrap_or(0.0);
+            expected += responses.probabilities.get(slot).copied().unwrap_or(0.0);
             assert!(
                 (seen - expected).abs() < 0.005,
                 "{execution} {budget} {period} {arrival}: {slot}: {seen} {expected}"

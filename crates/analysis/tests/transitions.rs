@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use tailbound_analysis::transitions::{
-    Direction, DomainChange, HostCpu, Step, Transition, steps, transitions,
+    BandwidthChange, DomainBandwidths, DomainBound, HostCpu, TransitionBound, steps, transitions,
 };
 use tailbound_model::{Bandwidth, ChangePolicy, Cpu, ModeChanges, TaskStart};
 use tailbound_time::Duration;
@@ -44,26 +44,28 @@ impl Drawn {
         (parts(self.before), parts(self.after))
     }
 
-    fn direction(&self) -> Option<Direction> {
+    fn direction(&self) -> Option<BandwidthChange> {
         let (before, after) = self.parts();
         match after.cmp(&before) {
-            _ if self.before == self.after => self.tasks_change.then_some(Direction::TasksOnly),
-            std::cmp::Ordering::Less => Some(Direction::Decrease),
-            std::cmp::Ordering::Greater => Some(Direction::Increase),
-            std::cmp::Ordering::Equal => Some(Direction::SameBandwidth),
+            _ if self.before == self.after => {
+                self.tasks_change.then_some(BandwidthChange::TasksOnly)
+            }
+            std::cmp::Ordering::Less => Some(BandwidthChange::Decrease),
+            std::cmp::Ordering::Greater => Some(BandwidthChange::Increase),
+            std::cmp::Ordering::Equal => Some(BandwidthChange::SameBandwidth),
         }
     }
 
-    fn change(&self, number: usize) -> DomainChange {
+    fn change(&self, number: usize) -> DomainBandwidths {
         let bandwidth = |(budget, period)| Bandwidth::new(ns(budget), ns(period));
         let direction = self.direction();
-        let moves = direction.is_some_and(|direction| direction != Direction::TasksOnly);
-        DomainChange {
+        let moves = direction.is_some_and(|direction| direction != BandwidthChange::TasksOnly);
+        DomainBandwidths {
             domain: number.to_string(),
             cpus: self.cpus.iter().map(|cpu| on(*cpu)).collect(),
             before: bandwidth(self.before),
             after: bandwidth(self.after),
-            direction: direction.unwrap_or(Direction::TasksOnly),
+            direction: direction.unwrap_or(BandwidthChange::TasksOnly),
             period: if moves {
                 ns(self.before.1)
             } else {
@@ -112,16 +114,16 @@ impl Rehearsal<'_> {
         let drawn = &self.domains[index];
         let answer = if drawn.has_agent { drawn.answer } else { 0 };
         let (in_force, done) = match (drawn.direction().unwrap(), self.start) {
-            (Direction::TasksOnly, _) => (now, now + answer),
-            (Direction::Decrease | Direction::SameBandwidth, _) => {
+            (BandwidthChange::TasksOnly, _) => (now, now + answer),
+            (BandwidthChange::Decrease | BandwidthChange::SameBandwidth, _) => {
                 let at = drawn.replenished(now + answer);
                 (at, at)
             }
-            (Direction::Increase, TaskStart::InForce) => {
+            (BandwidthChange::Increase, TaskStart::InForce) => {
                 let at = drawn.replenished(now);
                 (at, at + answer)
             }
-            (Direction::Increase, TaskStart::Accepted) => {
+            (BandwidthChange::Increase, TaskStart::Accepted) => {
                 let at = drawn.replenished(now);
                 (at, at.max(now + answer))
             }
@@ -161,7 +163,8 @@ impl Rehearsal<'_> {
     /// Which of the domains that wait may be begun with now, the first one.
     fn next(&self, policy: ChangePolicy, order: &[usize], now: u64) -> Option<usize> {
         let waits = |index: &usize| self.times[*index].begun.is_none();
-        let grows = |index: usize| self.domains[index].direction() == Some(Direction::Increase);
+        let grows =
+            |index: usize| self.domains[index].direction() == Some(BandwidthChange::Increase);
         let others_done = || {
             let mut others = order.iter().filter(|index| !grows(**index));
             others.all(|index| self.is_done(*index, now))
@@ -192,7 +195,7 @@ fn rehearse(domains: &[Drawn], policy: ChangePolicy, start: TaskStart) -> Vec<Ti
         let drawn = &domains[*index];
         drawn
             .direction()
-            .is_some_and(|direction| direction != Direction::TasksOnly || drawn.has_agent)
+            .is_some_and(|direction| direction != BandwidthChange::TasksOnly || drawn.has_agent)
     };
     let mut order: Vec<usize> = (0..domains.len()).filter(changing).collect();
     order.sort_by_key(|index| {
@@ -234,9 +237,9 @@ fn fitting(drawn: Vec<Drawn>) -> Vec<Drawn> {
     kept
 }
 
-fn bounds(domains: &[Drawn], changes: ModeChanges, answer: u64) -> Vec<Step> {
+fn bounds(domains: &[Drawn], changes: ModeChanges, answer: u64) -> Vec<DomainBound> {
     let each = domains.iter().enumerate();
-    let each: Vec<DomainChange> = each.map(|(number, drawn)| drawn.change(number)).collect();
+    let each: Vec<DomainBandwidths> = each.map(|(number, drawn)| drawn.change(number)).collect();
     let of_agents = Bandwidth::new(ns(OF_AGENTS), ns(WHOLE)).unwrap();
     let agents: BTreeMap<HostCpu, Vec<Bandwidth>> =
         (0..CPUS).map(|cpu| (on(cpu), vec![of_agents])).collect();
@@ -275,17 +278,17 @@ proptest! {
         let domains = fitting(drawn);
         let longest = domains.iter().map(|one| one.answer).max().unwrap_or(0);
         let changes = ModeChanges { policy, start, ..ModeChanges::default() };
-        let found = bounds(&domains, changes, longest);
+        let bounds = bounds(&domains, changes, longest);
         let times = rehearse(&domains, policy, start);
         let changed = times.iter().filter(|times| times.begun.is_some()).count();
-        prop_assert_eq!(found.len(), changed);
+        prop_assert_eq!(bounds.len(), changed);
         let all_done = times.iter().filter_map(|times| times.done).max().unwrap_or(0);
-        let bound = found.iter().map(|step| step.in_force.as_nanos()).max().unwrap_or(0);
+        let bound = bounds.iter().map(|step| step.in_force.as_nanos()).max().unwrap_or(0);
         prop_assert!(all_done <= bound, "{all_done} > {bound}: {domains:?}");
         if matches!(policy, ChangePolicy::Sequential | ChangePolicy::Boost) {
             return Ok(());
         }
-        for step in &found {
+        for step in &bounds {
             let times = times[step.domain.parse::<usize>().unwrap()];
             prop_assert!(times.begun.unwrap() <= step.begun.as_nanos(), "{step:?} {domains:?}");
             prop_assert!(times.done.unwrap() <= step.in_force.as_nanos(), "{step:?} {domains:?}");
@@ -321,11 +324,11 @@ fn the_bounds_are_reached() {
             start,
             ..ModeChanges::default()
         };
-        let found = bounds(&domains, changes, 3);
+        let bounds = bounds(&domains, changes, 3);
         let times = rehearse(&domains, policy, start);
         let done = times.iter().filter_map(|times| times.done).max().unwrap();
         (
-            found
+            bounds
                 .iter()
                 .map(|step| step.in_force.as_nanos())
                 .max()
@@ -343,8 +346,8 @@ fn the_bounds_are_reached() {
 fn what_fits_in_any_case_does_not_wait() {
     let mut domains = worst();
     let begun = |domains: &[Drawn]| {
-        let found = bounds(domains, ModeChanges::default(), 3);
-        found
+        let steps = bounds(domains, ModeChanges::default(), 3);
+        steps
             .iter()
             .map(|step| step.begun.as_nanos())
             .collect::<Vec<_>>()
@@ -367,15 +370,15 @@ fn what_fits_in_any_case_does_not_wait() {
 fn each_pair_of_modes_of_a_description_has_its_bound() {
     let text = include_str!("../../model/tests/good/local-modes.toml");
     let cell = tailbound_model::parse(text, "local-modes.toml").unwrap();
-    let found = transitions(&cell).unwrap();
-    let pairs: BTreeSet<(&str, &str)> = found
+    let transitions = transitions(&cell).unwrap();
+    let pairs: BTreeSet<(&str, &str)> = transitions
         .iter()
         .map(|one| (one.from.as_str(), one.to.as_str()))
         .collect();
-    assert_eq!((found.len(), pairs.len()), (6, 6));
-    let of = |from: &str, to: &str| -> &Transition {
-        let mut found = found.iter();
-        found.find(|one| one.from == from && one.to == to).unwrap()
+    assert_eq!((transitions.len(), pairs.len()), (6, 6));
+    let of = |from: &str, to: &str| -> &TransitionBound {
+        let mut each = transitions.iter();
+        each.find(|one| one.from == from && one.to == to).unwrap()
     };
     let times = |from: &str, to: &str| {
         let one = of(from, to);
@@ -389,14 +392,14 @@ fn each_pair_of_modes_of_a_description_has_its_bound() {
     // tasks as soon as that is accepted (50 ms).
     assert_eq!(times("calibrate", "run"), (60, 100));
     let steps = &of("run", "calibrate").steps;
-    let told: Vec<(&str, Direction)> = steps
+    let directions: Vec<(&str, BandwidthChange)> = steps
         .iter()
         .map(|step| (step.domain.as_str(), step.direction))
         .collect();
     let expected = [
-        ("arm", Direction::Decrease),
-        ("box", Direction::TasksOnly),
-        ("camera", Direction::Increase),
+        ("arm", BandwidthChange::Decrease),
+        ("box", BandwidthChange::TasksOnly),
+        ("camera", BandwidthChange::Increase),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(directions, expected);
 }

@@ -9,7 +9,7 @@ use tailbound_model::{
     Arrivals, ExecutionTime, InputFiles, ReservationServer, Scheduling, Service, Task,
 };
 use tailbound_simulator::workload::{draw_execution_times, releases};
-use tailbound_simulator::{SimulationQuery, simulate};
+use tailbound_simulator::{ServiceSimulationQuery, simulate};
 use tailbound_time::Duration;
 
 use crate::synthetic_service::{ends, service, task};
@@ -190,7 +190,7 @@ fn simulated(
 ) -> BTreeMap<String, Distribution> {
     let mut jobs = releases(service, horizon, seed, &InputFiles::default()).unwrap();
     draw_execution_times(&mut jobs, times, seed).unwrap();
-    let query = SimulationQuery {
+    let query = ServiceSimulationQuery {
         name: "s",
         service,
         server,
@@ -241,8 +241,8 @@ proptest! {
         };
         // A hyperperiod has at most 12 ms.
         let horizon = Duration::from_secs(60);
-        for (task, found) in simulated(&service, server, &times, horizon, seed) {
-            let samples = found.samples();
+        for (task, responses) in simulated(&service, server, &times, horizon, seed) {
+            let samples = responses.samples();
             // Dvoretzky, Kiefer and Wolfowitz with 10^-6, as if only one hyperperiod's worth of
             // jobs were independent of the next.
             let cycles = 60_000.0 / 12.0;

@@ -11,7 +11,7 @@ use tailbound_model::{
     Arrivals, ExecutionTime, InputFiles, PercentagePoints, ReservationServer, Scheduling, Service,
 };
 use tailbound_simulator::workload::releases;
-use tailbound_simulator::{SimulationQuery, simulate};
+use tailbound_simulator::{ServiceSimulationQuery, simulate};
 use tailbound_time::Duration;
 
 use crate::synthetic_service::{self, task};
@@ -144,8 +144,8 @@ fn simulation(
     warm_up: Duration,
     horizon: Duration,
 ) -> tailbound_simulator::Simulation {
-    let found = releases(service, horizon, 3, &InputFiles::default()).unwrap();
-    let query = SimulationQuery {
+    let jobs = releases(service, horizon, 3, &InputFiles::default()).unwrap();
+    let query = ServiceSimulationQuery {
         name: "s",
         service,
         server,
@@ -155,7 +155,7 @@ fn simulation(
         seed: 3,
         record_jobs: true,
     };
-    simulate(&query, &found).unwrap()
+    simulate(&query, &jobs).unwrap()
 }
 
 fn ask(
@@ -189,13 +189,13 @@ fn the_predicted_schedule_is_the_simulated_one() {
             let horizon = from + period + period;
             let simulated = simulation(&service, server, ms(777), from, horizon);
             assert_eq!(simulated.depletions, 0);
-            let found = releases(&service, horizon, 3, &InputFiles::default()).unwrap();
+            let jobs = releases(&service, horizon, 3, &InputFiles::default()).unwrap();
             let window = from.as_nanos()..(from + period).as_nanos();
             let responses = |task: Option<&str>| {
                 let mut responses: Vec<_> = simulated
                     .jobs
                     .iter()
-                    .map(|job| (&found[job.release], job.completed))
+                    .map(|job| (&jobs[job.release], job.completed))
                     .filter(|(release, _)| window.contains(&release.at.as_nanos()))
                     .filter(|(release, _)| task.is_none_or(|task| release.task == task))
                     .map(|(release, completed)| completed.saturating_since(release.at))

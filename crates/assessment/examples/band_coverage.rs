@@ -21,7 +21,7 @@ use tailbound_assessment::band::{
 use tailbound_distribution::{Distribution, Evidence, Interval, Provenance};
 use tailbound_model::{Arrivals, ExecutionTime, InputFiles, ReservationServer, Service, Task};
 use tailbound_simulator::workload::{Release, releases};
-use tailbound_simulator::{SimulationQuery, Stall, simulate_with_stalls};
+use tailbound_simulator::{ServiceSimulationQuery, Stall, simulate_with_stalls};
 use tailbound_time::{Duration, Instant};
 
 /// The percentiles whose coverage is counted.
@@ -468,7 +468,7 @@ fn simulated(
     random: &mut ChaCha8Rng,
 ) -> Distribution {
     let (_, period) = setting.server.budget_and_period().unwrap();
-    let query = SimulationQuery {
+    let query = ServiceSimulationQuery {
         name: setting.name,
         service: setting.service,
         server: setting.server,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use tailbound_analysis::resolution::{only_simulated, with_agents, with_fallen};
-use tailbound_analysis::transitions::{Transition, transitions};
+use tailbound_analysis::transitions::{TransitionBound, transitions};
 use tailbound_model::{Description, InputFiles};
 
 use crate::AssessmentError;
@@ -19,7 +19,7 @@ pub struct Analysis {
     pub modes: Vec<ModeVerdict>,
     /// How long changes between modes take at most.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub transitions: Vec<Transition>,
+    pub transitions: Vec<TransitionBound>,
     /// The verdict on the protocol of mode changes, for each change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub protocols: Vec<ProtocolVerdict>,

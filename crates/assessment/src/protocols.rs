@@ -8,7 +8,7 @@ use tailbound_analysis::AnalysisError;
 use tailbound_analysis::interfaces::{PeriodicSupply, SupplyBound};
 use tailbound_analysis::resolution::{WithFallen, with_agents, with_fallen};
 use tailbound_analysis::schedulability::mode_change::{
-    AcrossChange, ModeChange, ModeTask, NewModeStart, Supplies, TaskInTransition, TaskKind,
+    AcrossChange, ModeTask, NewModeStart, ProtocolGuarantee, Supplies, TaskInTransition, TaskKind,
     tasks_of_mode, transition_protocols,
 };
 use tailbound_model::{
@@ -226,7 +226,7 @@ fn in_transit(
 }
 
 /// The verdict for tasks that go on, all of them, while what they get changes.
-fn stays(guarantees: Vec<ModeChange>) -> Result<InTransit, String> {
+fn stays(guarantees: Vec<ProtocolGuarantee>) -> Result<InTransit, String> {
     let both = guarantees.into_iter().next();
     let both = both.ok_or("no protocol is analysed")?;
     both.transition.map_err(|why| why.to_string())?;

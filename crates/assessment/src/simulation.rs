@@ -4,7 +4,9 @@ use serde::Serialize;
 use tailbound_analysis::resolution::Deployment;
 use tailbound_model::{Description, InputFiles, Variant};
 use tailbound_simulator::ENGINE;
-use tailbound_simulator::host::{HostQuery, HostSimulation, Kept, MOST_EVENTS, Promise, promises};
+use tailbound_simulator::host::{
+    HostQuery, HostSimulation, Kept, MOST_EVENTS, SimulatedPromise, promises,
+};
 use tailbound_time::Duration;
 
 use crate::AssessmentError;
@@ -40,7 +42,7 @@ pub struct SimulationAnswer {
     /// Every host.
     pub hosts: Vec<HostSimulation>,
     /// What is promised, and whether it was kept.
-    pub promises: Vec<Promise>,
+    pub promises: Vec<SimulatedPromise>,
 }
 
 /// Simulates every host of a description by `simulate_host`, which may record what it sees.

@@ -12,7 +12,7 @@ use tailbound_analysis::schedulability::processor_demand::{Overload, first_overl
 use tailbound_analysis::schedulability::response_time::response_times;
 use tailbound_analysis::schedulability::server_interference::response_times_below;
 use tailbound_analysis::schedulability::{
-    PriorityOrder, ResponseTimes, TaskResponse, global_edf, global_fixed_priority,
+    PriorityOrder, TaskResponse, WorstCaseResponses, global_edf, global_fixed_priority,
 };
 use tailbound_analysis::{AnalysisError, PeriodicLoad, PeriodicTask, SporadicTask};
 use tailbound_time::{Duration, nanoseconds};
@@ -106,7 +106,10 @@ impl<'a> PriorityQuestion<'a> {
     ///
     /// # Errors
     /// What the analysis refuses: jobs without preemption below servers, for one.
-    pub fn response_times(&self, order: &PriorityOrder) -> Result<ResponseTimes, AnalysisError> {
+    pub fn response_times(
+        &self,
+        order: &PriorityOrder,
+    ) -> Result<WorstCaseResponses, AnalysisError> {
         match (self.is_preemptive, self.servers.is_empty()) {
             (true, true) => response_times(self.tasks, order, self.blocking),
             (true, false) => response_times_below(self.servers, self.tasks, order, self.blocking),

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use tailbound_assessment::AssessmentError;
 use tailbound_enforcement::binding::BindingError;
-use tailbound_model::{LoadedDescription, Place, Problems};
+use tailbound_model::{KeyPath, LoadedDescription, Problems};
 
 /// Why a verb did not end well.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +79,7 @@ impl Failure {
         else {
             return Self::from_error(error);
         };
-        let place = Place::root().key("domains").key(domain).key(key);
+        let place = KeyPath::root().key("domains").key(domain).key(key);
         let problem = loaded.problem(&place, source.to_string(), source.remedy().to_owned());
         Self::Description {
             problems: Problems::new(vec![problem]),

@@ -137,8 +137,9 @@ pub struct ReservationRequest {
 pub struct MissingRequirement {
     /// What is needed.
     pub needed: String,
-    /// What was found in its place.
-    pub found: String,
+    /// The state of the host in its place.
+    #[serde(rename = "found")]
+    pub state: String,
     /// What the user can do.
     pub remedy: String,
 }

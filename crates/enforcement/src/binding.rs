@@ -101,8 +101,8 @@ pub fn target(
             Target::Processes(started.to_vec())
         }
         Members::Machine(machine) => {
-            let found = virtual_machine::target(machine, description.emulator_cpus(domain));
-            found.map_err(|source| BindingError::Machine {
+            let target = virtual_machine::target(machine, description.emulator_cpus(domain));
+            target.map_err(|source| BindingError::Machine {
                 domain: name.to_owned(),
                 source,
             })?

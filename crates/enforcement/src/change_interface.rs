@@ -47,8 +47,8 @@ pub(crate) fn change_interface(
         .try_for_each(|change| make(kernel, journal, domain, change))
         .map_err(NotChanged::certainly);
     let mut tell = || {
-        let told = managers.change(&plan.request, old, not_before);
-        told.map_err(|refused| NotChanged {
+        let outcome = managers.change(&plan.request, old, not_before);
+        outcome.map_err(|refused| NotChanged {
             cause: EnforcementError::Manager {
                 domain: domain.clone(),
                 reason: refused.reason,

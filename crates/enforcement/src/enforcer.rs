@@ -327,9 +327,9 @@ impl Enforcer {
     ) -> Result<Vec<Plan>, EnforcementError> {
         let _turn = self.turn()?;
         self.journal.write_later()?;
-        let found = recover_in_turn(&self.state_directory, self.kernel.as_mut())?;
-        self.recovery.reverted.extend(found.reverted);
-        self.recovery.failures.extend(found.failures);
+        let recovery = recover_in_turn(&self.state_directory, self.kernel.as_mut())?;
+        self.recovery.reverted.extend(recovery.reverted);
+        self.recovery.failures.extend(recovery.failures);
         let (plans, has_room_from) = self.plan_from_start(requests, self.kernel.now())?;
         let prepared = self
             .enter_registry()

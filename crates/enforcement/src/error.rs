@@ -393,7 +393,7 @@ pub enum PlanError {
 fn list(missing: &[MissingRequirement]) -> String {
     let texts: Vec<String> = missing
         .iter()
-        .map(|m| format!("needs {}, found {}; {}", m.needed, m.found, m.remedy))
+        .map(|m| format!("needs {}, found {}; {}", m.needed, m.state, m.remedy))
         .collect();
     texts.join(" | ")
 }

@@ -112,10 +112,10 @@ fn previous(kernel: &dyn KernelView, change: &Change) -> io::Result<Previous> {
 /// What a virtual CPU of Xen's has.
 fn xen_vcpu(kernel: &dyn KernelView, domain: u32, vcpu: u32) -> io::Result<VcpuSetting> {
     let vcpus = kernel.xen_vcpus()?;
-    let found = vcpus
+    let vcpu_entry = vcpus
         .iter()
         .find(|one| (one.id, one.vcpu) == (domain, vcpu));
-    Ok(found.ok_or(io::ErrorKind::NotFound)?.setting)
+    Ok(vcpu_entry.ok_or(io::ErrorKind::NotFound)?.setting)
 }
 
 /// Whether a cgroup is empty. One of ours that is so was left behind by an enforcer whose journal

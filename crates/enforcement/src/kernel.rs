@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tailbound_linux::named_cgroup::NameError;
 use tailbound_linux::process::RunTimes;
-use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
+use tailbound_linux::xen::{Vcpu, VcpuSetting, XenPool};
 use tailbound_model::CpuSet;
 use tailbound_time::Instant;
 
@@ -138,7 +138,7 @@ pub trait KernelView {
     ///
     /// # Errors
     /// As [`KernelView::xen_vcpus`].
-    fn xen_pools(&self) -> io::Result<Vec<Pool>>;
+    fn xen_pools(&self) -> io::Result<Vec<XenPool>>;
 }
 
 /// Changes the kernel's state: one method per kind of [`crate::Change`].

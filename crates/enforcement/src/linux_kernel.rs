@@ -9,7 +9,7 @@ use tailbound_linux::cgroup::{self, Hierarchy};
 use tailbound_linux::clock::{Monotonic, sleep_until};
 use tailbound_linux::named_cgroup::{self, NameError};
 use tailbound_linux::process::RunTimes;
-use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
+use tailbound_linux::xen::{Vcpu, VcpuSetting, XenPool};
 use tailbound_linux::{process, scheduling, xen};
 use tailbound_model::{Cpu, CpuSet};
 use tailbound_time::{Clock, Instant};
@@ -148,7 +148,7 @@ impl KernelView for LinuxKernel {
         xen::vcpus()
     }
 
-    fn xen_pools(&self) -> io::Result<Vec<Pool>> {
+    fn xen_pools(&self) -> io::Result<Vec<XenPool>> {
         xen::pools()
     }
 }
@@ -220,9 +220,9 @@ impl LinuxKernel {
         );
         match outcome {
             Err(error) if error.kind() == PermissionDenied => {
-                set_deadline_asleep(&own?, tid, setting).map_err(|found| {
-                    if found.kind() == ResourceBusy {
-                        found
+                set_deadline_asleep(&own?, tid, setting).map_err(|refusal| {
+                    if refusal.kind() == ResourceBusy {
+                        refusal
                     } else {
                         error
                     }

@@ -333,13 +333,13 @@ impl Managers for FreezeManagers {
 
     fn boost(&mut self, domain: &str, at_most: Duration, if_exhausted: bool) -> Result<(), String> {
         let here = |manager: &CpuManager| manager.boost(domain, at_most, if_exhausted);
-        let told = self.serving(domain).try_for_each(here);
-        let told = told.map_err(|error| error.to_string());
-        if told.is_err() {
+        let outcome = self.serving(domain).try_for_each(here);
+        let outcome = outcome.map_err(|error| error.to_string());
+        if outcome.is_err() {
             // It ends by itself in any case.
             let _ends_by_itself = self.unboost(domain);
         }
-        told
+        outcome
     }
 
     fn unboost(&mut self, domain: &str) -> Result<(), String> {

@@ -10,7 +10,7 @@ use crate::ReservationRequest;
 use crate::audit::record;
 use crate::error::EnforcementError;
 use crate::executor::take_back;
-use crate::journal::{self, History, Journal, Turn, failure, journals_in, owner_lives};
+use crate::journal::{self, Journal, JournalHistory, Turn, failure, journals_in, owner_lives};
 use crate::kernel::{KernelState, KernelView};
 use crate::linux_kernel::LinuxKernel;
 use crate::registry::{HeldElsewhere, HostRegistry};
@@ -80,7 +80,7 @@ pub(crate) fn recover_in_turn(
     let mut recovery = Recovery::default();
     for path in journals_in(journal_directory)? {
         let (history, unreadable) = match fs::read(&path) {
-            Ok(bytes) => History::read(&bytes),
+            Ok(bytes) => JournalHistory::read(&bytes),
             Err(error) => {
                 recovery
                     .failures
@@ -179,7 +179,7 @@ pub fn standing_reservations_with(
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             outcome => outcome.map_err(|error| failure(&path, error))?,
         };
-        let (history, _) = History::read(&bytes);
+        let (history, _) = JournalHistory::read(&bytes);
         if history.owner.is_some_and(|owner| owner.boot == boot) {
             standing.extend(history.domains.into_iter().map(|held| held.request));
         }
@@ -204,7 +204,7 @@ pub(crate) fn held_by_others(
             continue;
         }
         // It may end while we look; then it holds nothing.
-        let (history, _) = History::read(&fs::read(&path).unwrap_or_default());
+        let (history, _) = JournalHistory::read(&fs::read(&path).unwrap_or_default());
         let mut owner = history.owner.iter();
         if owner.any(|owner| owner_lives(owner, kernel)) {
             let domains = history.domains.into_iter();

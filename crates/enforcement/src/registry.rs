@@ -19,7 +19,7 @@ use tailbound_linux::process::effective_uid;
 
 use crate::admission::Holding;
 use crate::error::EnforcementError;
-use crate::journal::{HeldDomain, History, Owner, owner_lives};
+use crate::journal::{HeldDomain, JournalHistory, Owner, owner_lives};
 use crate::kernel::KernelView;
 
 /// Where the registry of a host lies.
@@ -136,7 +136,7 @@ impl HostRegistry {
             let path = self.entry_of(&journal);
             let owner = owner.clone();
             let text = serde_json::to_vec(&RegistryEntry { owner, journal })?;
-            if fs::read(&path).is_ok_and(|found| found == text) {
+            if fs::read(&path).is_ok_and(|content| content == text) {
                 return Ok(());
             }
             // An entry counts once it has its name, so it is never half an entry.
@@ -199,7 +199,7 @@ impl HostRegistry {
                 Err(_) if effective_uid() != 0 => continue,
                 Err(error) => return Err(crate::journal::failure(&entry.journal, error)),
             };
-            let (history, _) = History::read(&bytes);
+            let (history, _) = JournalHistory::read(&bytes);
             let place = place(&entry, lives);
             held.extend(history.domains.into_iter().map(|held| HeldElsewhere {
                 held,

@@ -12,7 +12,7 @@ use serde::Serialize;
 use tailbound_analysis::resolution::{
     Deployment, HostReservations, ResolvedDomain, unenforceable, with_agents, with_fallen,
 };
-use tailbound_analysis::transitions::{Transition, transitions};
+use tailbound_analysis::transitions::{TransitionBound, transitions};
 use tailbound_assessment::protocols::{ProtocolVerdict, protocols};
 use tailbound_assessment::sizing::HostFit;
 use tailbound_model::{
@@ -164,7 +164,7 @@ pub struct HostCheck {
     pub unfit_modes: Vec<UnfitMode>,
     /// How long changes between modes take at most.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub transitions: Vec<Transition>,
+    pub transitions: Vec<TransitionBound>,
     /// The verdict on the protocol of mode changes, for each change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub protocols: Vec<ProtocolVerdict>,

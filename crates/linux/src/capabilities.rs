@@ -131,8 +131,9 @@ impl FromStr for Feature {
 pub struct Finding {
     /// Whether it works for us, now.
     pub works: bool,
-    /// What was looked at and found there.
-    pub found: String,
+    /// The state of the host that was looked at.
+    #[serde(rename = "found")]
+    pub state: String,
     /// What the user can do to have it; empty if it works or nothing helps.
     pub remedy: String,
 }
@@ -220,7 +221,7 @@ impl HostCapabilities {
     pub fn usual(online_cpus: impl IntoIterator<Item = u32>) -> Self {
         let taken_for_granted = |_| Finding {
             works: true,
-            found: "it is taken for granted of a host that is not looked at".into(),
+            state: "it is taken for granted of a host that is not looked at".into(),
             remedy: String::new(),
         };
         let findings = Feature::ALL.map(|feature| (feature, taken_for_granted(feature)));
@@ -248,7 +249,7 @@ impl HostCapabilities {
     fn hide(&mut self, feature: Feature) {
         let finding = Finding {
             works: false,
-            found: "hidden on request".into(),
+            state: "hidden on request".into(),
             remedy: format!("take {feature} out of {WITHOUT_VARIABLE}"),
         };
         self.findings.insert(feature, finding);
@@ -286,7 +287,7 @@ impl HostCapabilities {
     pub fn finding(&self, feature: Feature) -> Finding {
         self.findings.get(&feature).cloned().unwrap_or(Finding {
             works: false,
-            found: "it was not looked for".into(),
+            state: "it was not looked for".into(),
             remedy: String::new(),
         })
     }
@@ -318,9 +319,9 @@ mod tests {
         let host = HostCapabilities::probe();
         for feature in Feature::ALL {
             let finding = &host.findings[&feature];
-            assert!(!finding.found.is_empty(), "{feature}");
+            assert!(!finding.state.is_empty(), "{feature}");
             assert!(
-                finding.works || finding.found != "it was not looked for",
+                finding.works || finding.state != "it was not looked for",
                 "{feature}"
             );
         }
@@ -332,7 +333,7 @@ mod tests {
     fn hiding_a_feature_hides_what_rests_on_it() {
         let works = Finding {
             works: true,
-            found: "yes".into(),
+            state: "yes".into(),
             remedy: String::new(),
         };
         let host = HostCapabilities {

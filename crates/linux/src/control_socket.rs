@@ -113,7 +113,7 @@ fn connect(stream: &UnixStream, path: &Path) -> io::Result<()> {
 
 /// What was found at the end of a wait for one descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Readiness {
+pub struct SocketReadiness {
     /// There is something to read, or a connection to accept, or the end of the stream.
     pub readable: bool,
     /// The other end is gone, or the descriptor is in error.
@@ -129,7 +129,7 @@ pub struct Readiness {
 pub fn wait_readable(
     descriptors: &[BorrowedFd<'_>],
     timeout: Option<Duration>,
-) -> io::Result<Vec<Readiness>> {
+) -> io::Result<Vec<SocketReadiness>> {
     let mut polled: Vec<libc::pollfd> = descriptors
         .iter()
         .map(|descriptor| libc::pollfd {
@@ -140,14 +140,14 @@ pub fn wait_readable(
         .collect();
     match ppoll(&mut polled, timeout) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-            return Ok(vec![Readiness::default(); descriptors.len()]);
+            return Ok(vec![SocketReadiness::default(); descriptors.len()]);
         }
         ready => _ = ready?,
     }
     let closed = libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR | libc::POLLNVAL;
     Ok(polled
         .iter()
-        .map(|entry| Readiness {
+        .map(|entry| SocketReadiness {
             readable: entry.revents & libc::POLLIN != 0,
             closed: entry.revents & closed != 0,
         })
@@ -436,7 +436,7 @@ mod tests {
     fn a_closed_peer_ends_a_wait() {
         let (left, right) = UnixStream::pair().unwrap();
         let idle = wait_readable(&[left.as_fd()], Some(Duration::from_millis(1))).unwrap();
-        assert_eq!(idle, [Readiness::default()]);
+        assert_eq!(idle, [SocketReadiness::default()]);
         drop(right);
         let closed = wait_readable(&[left.as_fd()], None).unwrap();
         assert!(closed[0].closed);

@@ -94,7 +94,7 @@ impl ProcessStat {
 
 /// Who of a process knows that it is to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum SignalReach {
     /// Every thread has the signal, and returns to the program no more.
     EveryThread,
     /// One thread has it, and tells the others when it takes it in. Until then they go on: this
@@ -106,7 +106,7 @@ pub enum Told {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StopOutcome {
     /// Who of it knows.
-    pub told: Told,
+    pub reach: SignalReach,
     /// What its only thread was about right after; `None` if there are several, or it has ended.
     pub seen: Option<Activity>,
 }
@@ -169,20 +169,17 @@ impl TaskProcess {
     pub fn stop(&self) -> io::Result<StopOutcome> {
         send_by_handle(self.handle.as_fd(), libc::SIGSTOP).map_err(gone)?;
         // With a signal pending it makes no thread any more.
-        let reach = Told::EveryThread;
+        let reach = SignalReach::EveryThread;
         Ok(match self.shown()? {
             Some(shown) if shown.threads > 1 => StopOutcome {
-                told: self.tell_threads()?,
+                reach: self.tell_threads()?,
                 seen: None,
             },
             Some(shown) => StopOutcome {
-                told: reach,
+                reach,
                 seen: Some(Activity::of(shown)),
             },
-            None => StopOutcome {
-                told: reach,
-                seen: None,
-            },
+            None => StopOutcome { reach, seen: None },
         })
     }
 
@@ -194,7 +191,7 @@ impl TaskProcess {
         send_by_handle(self.handle.as_fd(), libc::SIGCONT).map_err(gone)
     }
 
-    fn tell_threads(&self) -> io::Result<Told> {
+    fn tell_threads(&self) -> io::Result<SignalReach> {
         let mut signalled = Vec::new();
         loop {
             let before = signalled.len();
@@ -206,13 +203,15 @@ impl TaskProcess {
                     Ok(()) => signalled.push(tid),
                     // It has exited.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    Err(error) if is_unknown_to_kernel(&error) => return Ok(Told::OneThread),
+                    Err(error) if is_unknown_to_kernel(&error) => {
+                        return Ok(SignalReach::OneThread);
+                    }
                     Err(error) => return Err(error),
                 }
             }
             // A thread that was not told yet may have made another one meanwhile.
             if signalled.len() == before {
-                return Ok(Told::EveryThread);
+                return Ok(SignalReach::EveryThread);
             }
         }
     }

@@ -131,7 +131,7 @@ impl AsFd for WakeUp {
 
 /// What a poll said of one descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Readiness {
+pub enum DescriptorState {
     /// Nothing happened.
     Quiet,
     /// There is something to read.
@@ -142,7 +142,7 @@ pub enum Readiness {
 
 /// A fixed set of descriptors to wait for; waiting allocates nothing.
 ///
-/// It does not own them: one that is closed early is reported as [`Readiness::Gone`].
+/// It does not own them: one that is closed early is reported as [`DescriptorState::Gone`].
 #[derive(Debug, Default)]
 pub struct PollSet {
     entries: Vec<libc::pollfd>,
@@ -198,12 +198,12 @@ impl PollSet {
     }
 
     /// What the last wait said of the descriptor at `place`.
-    pub fn readiness(&self, place: usize) -> Readiness {
+    pub fn readiness(&self, place: usize) -> DescriptorState {
         let broken = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
         match self.entries.get(place).map_or(0, |entry| entry.revents) {
-            seen if seen & broken != 0 => Readiness::Gone,
-            seen if seen & libc::POLLIN != 0 => Readiness::Readable,
-            _ => Readiness::Quiet,
+            seen if seen & broken != 0 => DescriptorState::Gone,
+            seen if seen & libc::POLLIN != 0 => DescriptorState::Readable,
+            _ => DescriptorState::Quiet,
         }
     }
 }
@@ -220,12 +220,12 @@ mod tests {
         let quiet = set.push(None);
         let place = set.push(Some(wake.as_fd()));
         set.wait(Duration::ZERO).expect("poll");
-        assert_eq!(set.readiness(place), Readiness::Quiet);
+        assert_eq!(set.readiness(place), DescriptorState::Quiet);
         wake.signal();
         wake.signal();
         set.wait(Duration::from_secs(5)).expect("poll");
-        assert_eq!(set.readiness(place), Readiness::Readable);
-        assert_eq!(set.readiness(quiet), Readiness::Quiet);
+        assert_eq!(set.readiness(place), DescriptorState::Readable);
+        assert_eq!(set.readiness(quiet), DescriptorState::Quiet);
         assert!(wake.take());
         assert!(!wake.take());
     }
@@ -237,10 +237,10 @@ mod tests {
         let place = set.push(Some(wake.as_fd()));
         drop(wake);
         set.wait(Duration::ZERO).expect("poll");
-        assert_eq!(set.readiness(place), Readiness::Gone);
+        assert_eq!(set.readiness(place), DescriptorState::Gone);
         set.silence(place);
         set.wait(Duration::ZERO).expect("poll");
-        assert_eq!(set.readiness(place), Readiness::Quiet);
+        assert_eq!(set.readiness(place), DescriptorState::Quiet);
     }
 
     #[test]

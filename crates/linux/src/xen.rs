@@ -52,7 +52,7 @@ pub struct Vcpu {
 
 /// A pool of CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pool {
+pub struct XenPool {
     /// Its name.
     pub name: String,
     /// How many CPUs it has.
@@ -151,7 +151,7 @@ fn name<'a>(fields: impl Iterator<Item = &'a str>) -> Option<String> {
 ///
 /// # Errors
 /// The first line that is neither a head nor a pool.
-pub fn parse_pools(text: &str) -> Result<Vec<Pool>, NotATable> {
+pub fn parse_pools(text: &str) -> Result<Vec<XenPool>, NotATable> {
     const EXPECTED: &str = "a name, CPUs, scheduler, whether it is active, and a number of domains";
     let lines = text.lines().enumerate();
     let rows = lines.filter(|(_, line)| !line.trim().is_empty() && !is_head(line));
@@ -161,13 +161,13 @@ pub fn parse_pools(text: &str) -> Result<Vec<Pool>, NotATable> {
     .collect()
 }
 
-fn pool(line: &str) -> Option<Pool> {
+fn pool(line: &str) -> Option<XenPool> {
     let mut fields = line.split_whitespace().rev();
     let _domains: u32 = fields.next()?.parse().ok()?;
     let _active = fields.next()?;
     let scheduler = fields.next()?.to_owned();
     let cpus = fields.next()?.parse().ok()?;
-    Some(Pool {
+    Some(XenPool {
         name: name(fields)?,
         cpus,
         scheduler,
@@ -184,7 +184,7 @@ pub fn is_control_domain() -> bool {
 ///
 /// # Errors
 /// `xl` is not there, or what it says.
-pub fn pools() -> io::Result<Vec<Pool>> {
+pub fn pools() -> io::Result<Vec<XenPool>> {
     let text = xl(&["cpupool-list"])?;
     parse_pools(&text).map_err(io::Error::other)
 }
@@ -350,7 +350,7 @@ Pool-0               2      rtds       y          2
             },
         };
         assert_eq!(vcpus[1], arm);
-        let pool = Pool {
+        let pool = XenPool {
             name: "Pool-0".into(),
             cpus: 2,
             scheduler: "rtds".into(),

@@ -105,7 +105,7 @@ impl Aperiodic {
 
 /// Something that an aperiodic policy does not go with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Contradiction {
+pub struct PolicyConflict {
     /// The keys that lead to it from the domain.
     pub keys: Vec<String>,
     /// What is wrong.
@@ -120,13 +120,13 @@ struct Search<'a> {
     name: &'a str,
     domain: &'a Domain,
     aperiodic: &'a Aperiodic,
-    found: Vec<Contradiction>,
+    conflicts: Vec<PolicyConflict>,
 }
 
 impl Description {
     /// What in the description of a domain its aperiodic policy does not go with; nothing if it has
     /// none, or all is well.
-    pub fn aperiodic_contradictions(&self, name: &str) -> Vec<Contradiction> {
+    pub fn aperiodic_contradictions(&self, name: &str) -> Vec<PolicyConflict> {
         let Some((name, domain)) = self.domains.get_key_value(name) else {
             return Vec::new();
         };
@@ -138,7 +138,7 @@ impl Description {
             name,
             domain,
             aperiodic,
-            found: Vec::new(),
+            conflicts: Vec::new(),
         };
         search.soft_tasks();
         search.keys_of_the_policy();
@@ -148,13 +148,13 @@ impl Description {
         for (task, content) in &domain.tasks {
             search.task(task, content);
         }
-        search.found
+        search.conflicts
     }
 }
 
 impl Search<'_> {
     fn find(&mut self, keys: &[&str], message: impl Into<String>, remedy: impl Into<String>) {
-        self.found.push(Contradiction {
+        self.conflicts.push(PolicyConflict {
             keys: keys.iter().map(|key| (*key).to_owned()).collect(),
             message: message.into(),
             remedy: remedy.into(),
@@ -178,8 +178,8 @@ impl Search<'_> {
             } else {
                 continue;
             };
-            let known: Vec<&str> = self.domain.tasks.keys().map(String::as_str).collect();
-            let remedy = format!("name each soft task once, of: {}", known.join(", "));
+            let tasks: Vec<&str> = self.domain.tasks.keys().map(String::as_str).collect();
+            let remedy = format!("name each soft task once, of: {}", tasks.join(", "));
             self.find(&["aperiodic", "tasks"], message, remedy);
         }
     }
@@ -456,6 +456,6 @@ fn shares(one: &CpuSet, other: &CpuSet) -> bool {
 
 fn speed_of(host: &Host, cpu: Cpu) -> u32 {
     let position = host.cpus.iter().position(|other| *other == cpu);
-    let told = position.and_then(|at| host.speeds.get(at));
-    told.copied().unwrap_or(100)
+    let speed = position.and_then(|at| host.speeds.get(at));
+    speed.copied().unwrap_or(100)
 }

@@ -478,8 +478,8 @@ impl FromStr for BackendKind {
 
     fn from_str(name: &str) -> Result<Self, UnknownBackend> {
         let mut all = Self::ALL.into_iter();
-        let known = all.find(|kind| kind.traits().name == name);
-        known.ok_or_else(|| UnknownBackend { name: name.into() })
+        let kind = all.find(|kind| kind.traits().name == name);
+        kind.ok_or_else(|| UnknownBackend { name: name.into() })
     }
 }
 

@@ -16,8 +16,8 @@ use crate::interface::{
 use crate::locks::{CriticalSection, LockProtocol};
 use crate::machine::Machine;
 use crate::mode::{LocalMode, Mode};
-use crate::mode_changes::Agent;
-use crate::schema::{Name, is_default};
+use crate::mode_changes::AgentDescription;
+use crate::schema::{NameSchema, is_default};
 use crate::section::{Section, Sections};
 pub use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps, PoissonState};
 use crate::{BackendKind, BackendOptions};
@@ -34,7 +34,7 @@ pub struct Description {
     #[schemars(range(min = 1, max = 1))]
     pub schema_version: u32,
     /// The name of the system, used in reports and for what is made in the kernel.
-    #[schemars(with = "Name")]
+    #[schemars(with = "NameSchema")]
     pub name: String,
     /// A text about the system, for a reader.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -106,7 +106,7 @@ pub struct Domain {
     /// The outer domain, in whose reservation this domain is scheduled: a virtual machine for its
     /// containers. Only simulation knows nested domains.
     #[serde(default)]
-    #[schemars(with = "Name")]
+    #[schemars(with = "NameSchema")]
     pub inside: Option<String>,
     /// The kind of the domain.
     pub kind: DomainKind,
@@ -191,7 +191,7 @@ pub struct Domain {
     pub modes: BTreeMap<String, LocalMode>,
     /// The agent that switches the domain's tasks at mode changes; without an agent, nothing does.
     #[serde(default)]
-    pub agent: Option<Agent>,
+    pub agent: Option<AgentDescription>,
 }
 
 fn one() -> u32 {
@@ -580,7 +580,7 @@ fn default_variants() -> Vec<Variant> {
 #[serde(deny_unknown_fields)]
 pub struct Variant {
     /// The label of the variant in results.
-    #[schemars(with = "Name")]
+    #[schemars(with = "NameSchema")]
     pub name: String,
     /// The back end of every reservation, in place of the described one.
     #[serde(default)]

@@ -185,12 +185,12 @@ impl Description {
     /// The host of a domain, with its name; `None` if there is no such host, or several and the
     /// domain names none.
     pub fn host_of(&self, domain: &Domain) -> Option<(&str, &Host)> {
-        let found = match &domain.host {
+        let host = match &domain.host {
             Some(name) => self.hosts.get_key_value(name),
             None if self.hosts.len() == 1 => self.hosts.iter().next(),
             None => None,
         };
-        found.map(|(name, host)| (name.as_str(), host))
+        host.map(|(name, host)| (name.as_str(), host))
     }
 
     /// The CPUs that the virtual CPUs of a domain are on, where each is pinned to one: those that it

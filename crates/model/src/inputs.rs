@@ -10,8 +10,8 @@ use tailbound_time::Duration;
 
 use crate::description::{Bin, Description};
 use crate::named_files::{FilePurpose, named_files};
-use crate::parser::Place;
-use crate::problem::{Problem, Problems, Severity, Source};
+use crate::parser::KeyPath;
+use crate::problem::{Problem, Problems, Severity, SourceText};
 
 /// The longest input file, in bytes: some ten million lines.
 const LONGEST_INPUT: u64 = 256 << 20;
@@ -95,7 +95,7 @@ impl InputFiles {
 pub fn load_inputs(description: &Description, base: &Path) -> Result<InputFiles, Problems> {
     load_each(description, base, |place, message, remedy, path| {
         let file = path.display().to_string();
-        let source = Source {
+        let source = SourceText {
             file: &file,
             text: "",
         };
@@ -107,19 +107,19 @@ pub fn load_inputs(description: &Description, base: &Path) -> Result<InputFiles,
 pub(crate) fn load_each(
     description: &Description,
     base: &Path,
-    missing: impl Fn(&Place, String, String, &Path) -> Problem,
+    missing: impl Fn(&KeyPath, String, String, &Path) -> Problem,
 ) -> Result<InputFiles, Problems> {
     let mut inputs = InputFiles::default();
     let mut problems = Vec::new();
     for (place, purpose, file) in named_files(description) {
-        let known = match purpose {
+        let is_loaded = match purpose {
             FilePurpose::Trace => inputs.traces.contains_key(&file),
             // What another task reads for its releases may lack execution times.
             FilePurpose::TraceWithExecution => false,
             FilePurpose::Histogram => inputs.histograms.contains_key(&file),
             FilePurpose::Samples => inputs.samples.contains_key(&file),
         };
-        if known {
+        if is_loaded {
             continue;
         }
         let path = base.join(&file);
@@ -147,8 +147,8 @@ pub(crate) fn load_each(
                 inputs.samples.insert(file, samples);
             }),
         };
-        if let Err(found) = outcome {
-            problems.extend(found);
+        if let Err(more) = outcome {
+            problems.extend(more);
         }
     }
     match problems.is_empty() {
@@ -221,7 +221,7 @@ pub fn parse_trace(text: &str, file: &str) -> Result<Vec<Duration>, Problems> {
 /// # Errors
 /// Every malformed line, up to twenty of them.
 pub fn parse_jobs(text: &str, file: &str) -> Result<Vec<TracedJob>, Problems> {
-    let mut found = Lines::new(text, file);
+    let mut log = Lines::new(text, file);
     let mut content = lines(text).peekable();
     let header = content.peek().map_or("", |(_, header)| header);
     let columns = column(header, "release_ns").map(|at| (at, column(header, "execution_ns")));
@@ -231,8 +231,8 @@ pub fn parse_jobs(text: &str, file: &str) -> Result<Vec<TracedJob>, Problems> {
     let mut jobs: Vec<TracedJob> = Vec::new();
     for (span, line) in content {
         let job = match columns {
-            Some((release, execution)) => found.job(&span, line, release, execution),
-            None => found.duration(span.clone(), line).map(|release| TracedJob {
+            Some((release, execution)) => log.job(&span, line, release, execution),
+            None => log.duration(span.clone(), line).map(|release| TracedJob {
                 release,
                 execution: None,
             }),
@@ -242,7 +242,7 @@ pub fn parse_jobs(text: &str, file: &str) -> Result<Vec<TracedJob>, Problems> {
         };
         if let Some(last) = jobs.last().filter(|last| last.release > job.release) {
             let message = format!("{} is earlier than {} before it", job.release, last.release);
-            found.fail(
+            log.fail(
                 span,
                 message,
                 "put the releases in order; each is a time since the start",
@@ -250,15 +250,15 @@ pub fn parse_jobs(text: &str, file: &str) -> Result<Vec<TracedJob>, Problems> {
         }
         jobs.push(job);
     }
-    if jobs.is_empty() && found.problems.is_empty() {
-        found.fail(
+    if jobs.is_empty() && log.problems.is_empty() {
+        log.fail(
             0..0,
             "there is no release in the file",
             "write one duration per line, such as 5ms, or a CSV with the header \
              release_ns,execution_ns",
         );
     }
-    found.outcome(jobs)
+    log.outcome(jobs)
 }
 
 /// An error unless the file says how long every job ran.
@@ -266,13 +266,13 @@ fn every_job_has_an_execution_time(jobs: &[TracedJob], file: &str) -> Result<(),
     if jobs.iter().all(|job| job.execution.is_some()) {
         return Ok(());
     }
-    let mut found = Lines::new("", file);
-    found.fail(
+    let mut log = Lines::new("", file);
+    log.fail(
         0..0,
         "the file does not say how long its jobs ran, which the task takes from it",
         "add a column: a CSV with the header release_ns,execution_ns",
     );
-    found.outcome(())
+    log.outcome(())
 }
 
 /// Reads a histogram of execution times: a CSV whose header names the columns `from_ns`, `to_ns` and
@@ -282,42 +282,42 @@ fn every_job_has_an_execution_time(jobs: &[TracedJob], file: &str) -> Result<(),
 /// Every malformed line, up to twenty of them.
 pub fn parse_histogram(text: &str, file: &str) -> Result<Vec<Bin>, Problems> {
     const HEADER: &str = "begin the file with the header from_ns,to_ns,count";
-    let mut found = Lines::new(text, file);
+    let mut log = Lines::new(text, file);
     let mut content = lines(text);
     let columns = content.next().and_then(|(_, header)| {
         let at = |name| column(header, name);
         Some([at("from_ns")?, at("to_ns")?, at("count")?])
     });
     let Some([from, to, count]) = columns else {
-        found.fail(0..0, "the columns of the histogram are not named", HEADER);
-        return found.outcome(Vec::new());
+        log.fail(0..0, "the columns of the histogram are not named", HEADER);
+        return log.outcome(Vec::new());
     };
     let mut bins = Vec::new();
     for (span, line) in content {
         let ends = (
-            found.number(&span, line, from, "from_ns"),
-            found.number(&span, line, to, "to_ns"),
+            log.number(&span, line, from, "from_ns"),
+            log.number(&span, line, to, "to_ns"),
         );
         let (Some(from), Some(to), Some(count)) =
-            (ends.0, ends.1, found.number(&span, line, count, "count"))
+            (ends.0, ends.1, log.number(&span, line, count, "count"))
         else {
             continue;
         };
         if to < from {
             let message = format!("to_ns {to} is below from_ns {from}");
-            found.fail(span, message, "exchange them, or correct one");
+            log.fail(span, message, "exchange them, or correct one");
         }
         let (from, to) = (Duration::from_nanos(from), Duration::from_nanos(to));
         bins.extend((count > 0).then_some(Bin { from, to, count }));
     }
-    if bins.is_empty() && found.problems.is_empty() {
-        found.fail(
+    if bins.is_empty() && log.problems.is_empty() {
+        log.fail(
             0..0,
             "no bin of the histogram has a job",
             "give a bin a count",
         );
     }
-    found.outcome(bins)
+    log.outcome(bins)
 }
 
 /// Reads execution times: a CSV whose header names the columns `value_ns` and, if wanted,
@@ -326,7 +326,7 @@ pub fn parse_histogram(text: &str, file: &str) -> Result<Vec<Bin>, Problems> {
 /// # Errors
 /// Every malformed line, up to twenty of them.
 pub fn parse_samples(text: &str, file: &str) -> Result<Vec<SampleCount>, Problems> {
-    let mut found = Lines::new(text, file);
+    let mut log = Lines::new(text, file);
     let mut content = lines(text).peekable();
     let header = content.peek().map_or("", |(_, header)| header);
     let columns = column(header, "value_ns").map(|at| (at, column(header, "count")));
@@ -336,22 +336,22 @@ pub fn parse_samples(text: &str, file: &str) -> Result<Vec<SampleCount>, Problem
     let mut samples = Vec::new();
     for (span, line) in content {
         let sample = match columns {
-            Some((value, count)) => found.row(&span, line, value, count),
-            None => found
+            Some((value, count)) => log.row(&span, line, value, count),
+            None => log
                 .duration(span, line)
                 .map(|value| SampleCount { value, count: 1 }),
         };
         samples.extend(sample.filter(|sample| sample.count > 0));
     }
-    if samples.is_empty() && found.problems.is_empty() {
-        found.fail(
+    if samples.is_empty() && log.problems.is_empty() {
+        log.fail(
             0..0,
             "there is no execution time in the file",
             "write one duration per line, such as 5ms, or a CSV with the header value_ns,count",
         );
     }
     samples.sort_unstable();
-    found.outcome(samples)
+    log.outcome(samples)
 }
 
 /// Where a CSV has the column of that name.
@@ -361,14 +361,14 @@ fn column(header: &str, name: &str) -> Option<usize> {
 
 /// Collects what is wrong in the lines of a file.
 pub(crate) struct Lines<'a> {
-    source: Source<'a>,
+    source: SourceText<'a>,
     pub(crate) problems: Vec<Problem>,
 }
 
 impl<'a> Lines<'a> {
     pub(crate) fn new(text: &'a str, file: &'a str) -> Self {
         Self {
-            source: Source { file, text },
+            source: SourceText { file, text },
             problems: Vec::new(),
         }
     }
@@ -411,10 +411,10 @@ impl<'a> Lines<'a> {
         let cell = line.split(',').nth(column).map(str::trim);
         let number = cell.and_then(|cell| cell.parse().ok());
         if number.is_none() {
-            let found = cell.map_or("nothing".into(), |cell| format!("{cell:?}"));
+            let shown = cell.map_or("nothing".into(), |cell| format!("{cell:?}"));
             self.fail(
                 span.clone(),
-                format!("{name} is {found}"),
+                format!("{name} is {shown}"),
                 "write a whole number, zero or more",
             );
         }
@@ -521,8 +521,8 @@ mod tests {
         );
         let bare = parse_jobs("release_ns\n7\n", "t").unwrap();
         assert_eq!(bare, [job(7, None)]);
-        let told = every_job_has_an_execution_time(&bare, "t").unwrap_err();
-        assert!(told.to_string().contains("release_ns,execution_ns"));
+        let refusal = every_job_has_an_execution_time(&bare, "t").unwrap_err();
+        assert!(refusal.to_string().contains("release_ns,execution_ns"));
         let problems = parse_jobs("release_ns,execution_ns\n5,1\n4,1\n6\n", "t").unwrap_err();
         let lines: Vec<usize> = problems.iter().map(|problem| problem.line).collect();
         assert_eq!(lines, [3, 4]);
@@ -543,8 +543,8 @@ mod tests {
             ("from_ns,to_ns,count\n9,3,1\n", "below"),
             ("from_ns,to_ns,count\n9,x,1\n", "to_ns is"),
         ] {
-            let found = parse_histogram(text, "h").unwrap_err().to_string();
-            assert!(found.contains(words), "{found}");
+            let refusal = parse_histogram(text, "h").unwrap_err().to_string();
+            assert!(refusal.contains(words), "{refusal}");
         }
     }
 

@@ -31,7 +31,7 @@ mod validation;
 mod workload;
 mod writer;
 
-pub use aperiodic::{Aperiodic, AperiodicCosts, AperiodicPolicy, Contradiction, Gain};
+pub use aperiodic::{Aperiodic, AperiodicCosts, AperiodicPolicy, Gain, PolicyConflict};
 pub use backend::{
     BackendKind, BackendOption, BackendOptions, BackendTraits, CpuPromise, CpuWeight, NiceValue,
     Precedence, UnknownBackend,
@@ -54,12 +54,12 @@ pub use machine::{AgentLink, AgentListeners, Machine, TlsListener};
 pub use members::Members;
 pub use mode::{LocalMode, Metric, Mode, Trigger};
 pub use mode_changes::{
-    Agent, AgentPlace, ChangePolicy, ChangeProtocol, ModeChanges, RequestsMeanwhile, TaskProcesses,
-    TaskStart,
+    AgentDescription, AgentPlace, ChangePolicy, ChangeProtocol, ModeChanges, RequestsMeanwhile,
+    TaskProcesses, TaskStart,
 };
 pub use named_files::{FilePurpose, files_named};
 pub use parser::{
-    Checked, DescriptionFormat, Extended, LoadError, LoadedDescription, Place, check, parse,
+    Checked, DescriptionFormat, Extended, KeyPath, LoadError, LoadedDescription, check, parse,
 };
 pub use problem::{Problem, Problems, Severity};
 pub use request_log::{LoggedRequest, RequestLog, parse_request_log};

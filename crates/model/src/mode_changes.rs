@@ -10,7 +10,7 @@ use tailbound_time::Duration;
 use crate::BackendKind;
 use crate::description::{Description, Domain};
 use crate::machine::AgentLink;
-use crate::parser::Place;
+use crate::parser::KeyPath;
 use crate::schema::is_default;
 use crate::section::Section;
 use crate::validation::Check;
@@ -54,7 +54,7 @@ impl Section for ModeChanges {
     const KEY: &'static str = "mode_changes";
 
     fn check(&self, check: &mut Check<'_>) {
-        let place = Place::root().key(Self::KEY);
+        let place = KeyPath::root().key(Self::KEY);
         if !check.names(Self::KEY).is_empty() && check.names("modes").is_empty() {
             check.error(
                 &place,
@@ -146,7 +146,8 @@ pub enum ChangeProtocol {
 /// the thesis (section 2.3.1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Agent {
+#[schemars(rename = "Agent")]
+pub struct AgentDescription {
     /// Whether the agent runs on the domain's reservation, or beside it.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(extend("default" = "outside"))]
@@ -205,7 +206,7 @@ fn is_default_switch(switch: &Duration) -> bool {
     *switch == default_switch()
 }
 
-impl Default for Agent {
+impl Default for AgentDescription {
     fn default() -> Self {
         Self {
             place: AgentPlace::default(),

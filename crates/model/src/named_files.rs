@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::description::{Arrivals, Description, ExecutionTime};
-use crate::parser::Place;
+use crate::parser::KeyPath;
 
 /// What a file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,14 +26,14 @@ pub fn files_named(description: &Description) -> BTreeSet<(FilePurpose, PathBuf)
 }
 
 /// The same, with the place of each, in the order in which they are told.
-pub(crate) fn named_files(description: &Description) -> Vec<(Place, FilePurpose, PathBuf)> {
+pub(crate) fn named_files(description: &Description) -> Vec<(KeyPath, FilePurpose, PathBuf)> {
     let mut files = Vec::new();
     let services = description.services.iter();
     let served = services.map(|(name, service)| ("services", name, &service.tasks));
     let domains = description.domains.iter();
     let own = domains.map(|(name, domain)| ("domains", name, &domain.tasks));
     for (table, owner, tasks) in served.chain(own) {
-        let place = Place::root().key(table).key(owner).key("tasks");
+        let place = KeyPath::root().key(table).key(owner).key("tasks");
         for (name, task) in tasks {
             let place = place.key(name);
             let execution = place.key("execution_time").key("file");

@@ -141,14 +141,14 @@ impl std::error::Error for Problems {}
 
 /// A text and its name, from which problems get their lines and columns.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Source<'a> {
+pub(crate) struct SourceText<'a> {
     /// The file, as the caller named it.
     pub file: &'a str,
     /// Its text.
     pub text: &'a str,
 }
 
-impl Source<'_> {
+impl SourceText<'_> {
     /// A problem at `span`, which is first cut to the text and its character boundaries.
     pub fn problem(
         &self,

@@ -72,17 +72,17 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 /// A name of something in a description, in schemas; checked by [`check_name`].
-pub(crate) struct Name;
+pub(crate) struct NameSchema;
 
 /// The longest name; cgroup names allow 255 bytes, and ours get prefixes.
 const LONGEST_NAME: usize = 64;
 
-impl Name {
+impl NameSchema {
     /// The name of this type in schemas.
     pub const TYPE: &'static str = "Name";
 }
 
-impl JsonSchema for Name {
+impl JsonSchema for NameSchema {
     fn schema_name() -> Cow<'static, str> {
         Self::TYPE.into()
     }
@@ -98,7 +98,7 @@ impl JsonSchema for Name {
 }
 
 /// Why a text is no name.
-pub(crate) struct NotAName {
+pub(crate) struct NameProblem {
     /// What is wrong.
     pub message: String,
     /// What would be right.
@@ -107,7 +107,7 @@ pub(crate) struct NotAName {
 
 /// Whether `text` can name something; names become names of cgroups and files, so nothing else
 /// may be in them.
-pub(crate) fn check_name(text: &str) -> Result<(), NotAName> {
+pub(crate) fn check_name(text: &str) -> Result<(), NameProblem> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let good = text.len() <= LONGEST_NAME
         && text.bytes().next().is_some_and(plain)
@@ -123,7 +123,7 @@ pub(crate) fn check_name(text: &str) -> Result<(), NotAName> {
         false => format!(", such as `{suggestion}`"),
     };
     let shown: String = text.chars().take(LONGEST_NAME + 1).collect();
-    Err(NotAName {
+    Err(NameProblem {
         message: format!("{shown:?} is not a name"),
         remedy: format!(
             "use small letters, digits, - and _, begun by a letter or digit, at most \

@@ -35,14 +35,14 @@ pub fn to_toml(description: &Description) -> Result<String, NotWritable> {
 /// None that a caller could cause; the writer's own.
 pub fn overheads_to_toml(host: &str, overheads: &HostOverheads) -> Result<String, NotWritable> {
     #[derive(Serialize)]
-    struct Part<'a> {
+    struct OverheadsPart<'a> {
         hosts: BTreeMap<&'a str, HostPart<'a>>,
     }
     #[derive(Serialize)]
     struct HostPart<'a> {
         overheads: &'a HostOverheads,
     }
-    let part = Part {
+    let part = OverheadsPart {
         hosts: [(host, HostPart { overheads })].into(),
     };
     toml::to_string(&part).map_err(|error| NotWritable::NotToml(error.to_string()))

@@ -48,7 +48,7 @@ fn a_missing_file_is_told_at_the_line_that_names_it() {
     fs::write(folder.path().join("execution.csv"), "value_ns\n500\nfast\n").unwrap();
     let loaded = FORMAT.load(folder.path().join("d.toml")).unwrap();
     let problems = loaded.inputs().unwrap_err();
-    let told: Vec<(&str, usize, &str)> = problems
+    let places: Vec<(&str, usize, &str)> = problems
         .iter()
         .map(|p| (p.file.rsplit('/').next().unwrap(), p.line, p.key.as_str()))
         .collect();
@@ -59,7 +59,7 @@ fn a_missing_file_is_told_at_the_line_that_names_it() {
         .unwrap()
         + 1;
     let key = "services.web.tasks.replay.arrivals.file";
-    assert_eq!(told, [("d.toml", line, key), ("execution.csv", 3, "")]);
+    assert_eq!(places, [("d.toml", line, key), ("execution.csv", 3, "")]);
     let problems = load_inputs(&loaded.description, folder.path()).unwrap_err();
     let files: Vec<PathBuf> = problems.iter().map(|p| PathBuf::from(&p.file)).collect();
     let expected = ["execution.csv", "releases.txt"].map(|name| folder.path().join(name));
@@ -118,7 +118,7 @@ fn a_description_has_an_end() {
 #[test]
 fn the_examples_are_descriptions() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let mut found = 0;
+    let mut count = 0;
     for example in fs::read_dir(root).unwrap() {
         let example = example.unwrap().path();
         let Ok(files) = fs::read_dir(&example) else {
@@ -141,10 +141,10 @@ fn the_examples_are_descriptions() {
                 "{}",
                 path.display()
             );
-            found += 1;
+            count += 1;
         }
     }
-    assert!(found > 0);
+    assert!(count > 0);
 }
 
 #[test]
@@ -156,10 +156,10 @@ fn a_trace_without_execution_times_is_refused_where_they_are_needed() {
     fs::write(folder.path().join("histogram.csv"), histogram).unwrap();
     fs::write(folder.path().join("jobs.csv"), "release_ns\n5\n").unwrap();
     let loaded = FORMAT.load(folder.path().join("d.toml")).unwrap();
-    let told = loaded.inputs().unwrap_err().to_string();
+    let refusal = loaded.inputs().unwrap_err().to_string();
     assert!(
-        told.contains("does not say how long its jobs ran"),
-        "{told}"
+        refusal.contains("does not say how long its jobs ran"),
+        "{refusal}"
     );
     fs::write(
         folder.path().join("jobs.csv"),

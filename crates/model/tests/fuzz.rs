@@ -169,7 +169,7 @@ fn inputs_hold(text: &str) -> Result<(), TestCaseError> {
 }
 
 fn traces_hold(text: &str) -> Result<(), TestCaseError> {
-    let selection = kernel_trace::Selection {
+    let selection = kernel_trace::ThreadSelection {
         pids: vec![7],
         comm: Some("web".into()),
     };

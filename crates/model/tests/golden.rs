@@ -11,7 +11,7 @@ fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .filter(|path| path.extension().is_some_and(|ending| ending == extension))
         .collect();
     files.sort();
     files

@@ -1,6 +1,6 @@
 //! The same schedule in the texts of three recorders yields the same jobs.
 
-use tailbound_model::kernel_trace::{Selection, description, jobs_csv, recorded_jobs};
+use tailbound_model::kernel_trace::{ThreadSelection, description, jobs_csv, recorded_jobs};
 use tailbound_model::{check, to_toml};
 
 const TEXTS: [&str; 3] = [
@@ -11,11 +11,11 @@ const TEXTS: [&str; 3] = [
 
 #[test]
 fn three_texts_say_the_same() {
-    let by_pid = Selection {
+    let by_pid = ThreadSelection {
         pids: vec![7],
         comm: None,
     };
-    let by_name = Selection {
+    let by_name = ThreadSelection {
         pids: Vec::new(),
         comm: Some("web".into()),
     };
@@ -81,7 +81,7 @@ const RECORDED: [&str; 3] = [
 const BY_PERF: &str = include_str!("kernel_trace/recorded/perf-script.txt");
 
 fn of_thread(text: &str, name: &str) -> tailbound_model::kernel_trace::Recorded {
-    let selection = Selection {
+    let selection = ThreadSelection {
         pids: Vec::new(),
         comm: Some(name.into()),
     };
@@ -95,8 +95,8 @@ fn real_recordings_have_every_job() {
         ("tb-mid", 15, 5_000),
         ("tb-low:x", 6, 12_000),
     ] {
-        let found = RECORDED.map(|text| of_thread(text, name));
-        for recorded in &found {
+        let recordings = RECORDED.map(|text| of_thread(text, name));
+        for recorded in &recordings {
             assert_eq!(recorded.jobs.len(), jobs, "{name}");
             let mut executions_us: Vec<u64> = recorded
                 .jobs
@@ -115,9 +115,9 @@ fn real_recordings_have_every_job() {
                     .all(|(job, response)| job.execution.unwrap() <= *response)
             );
         }
-        assert_eq!(found[1], found[2]);
+        assert_eq!(recordings[1], recordings[2]);
         // ftrace's text cuts times to microseconds.
-        for (cut, exact) in found[0].jobs.iter().zip(&found[1].jobs) {
+        for (cut, exact) in recordings[0].jobs.iter().zip(&recordings[1].jobs) {
             let apart = cut.release.as_nanos().abs_diff(exact.release.as_nanos());
             assert!(apart <= 1_000, "{cut:?} {exact:?}");
         }
@@ -129,12 +129,12 @@ fn jobs_that_a_recorder_did_not_see_are_told() {
     for (name, whole, others) in [("tb high:1", 13, 17), ("tb-mid", 15, 0)] {
         let recorded = of_thread(BY_PERF, name);
         assert_eq!(recorded.jobs.len(), whole, "{name}");
-        let told: Vec<&str> = recorded
+        let counts: Vec<&str> = recorded
             .notes
             .iter()
             .map(|note| note.message.split(' ').next().unwrap())
             .collect();
         let expected: Vec<String> = (0..others.min(1)).map(|_| others.to_string()).collect();
-        assert_eq!(told, expected, "{name}");
+        assert_eq!(counts, expected, "{name}");
     }
 }

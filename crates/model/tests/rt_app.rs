@@ -35,7 +35,7 @@ fn workloads_are_taken_over_as_expected() {
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
-    files.retain(|path| path.extension().is_some_and(|found| found == "json"));
+    files.retain(|path| path.extension().is_some_and(|ending| ending == "json"));
     files.sort();
     assert!(files.len() >= 15);
     for path in files {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tailbound_model::{Check, DescriptionFormat, Place, Section, SectionKind, to_toml};
+use tailbound_model::{Check, DescriptionFormat, KeyPath, Section, SectionKind, to_toml};
 use tailbound_time::Duration;
 
 /// Messages between domains, by topic.
@@ -33,7 +33,7 @@ impl Section for Topics {
     fn check(&self, check: &mut Check<'_>) {
         let domains = check.names("domains");
         for (name, topic) in &self.0 {
-            let place = Place::root().key(Self::KEY).key(name);
+            let place = KeyPath::root().key(Self::KEY).key(name);
             check.reference(
                 &place.key("publisher"),
                 "domain",
@@ -101,19 +101,22 @@ fn problems_of_a_section_name_their_line_key_and_remedy() {
          bus.toml:12:1: error: topics.speed.periode: unknown key `periode`\n  \
          help: did you mean `period`?"
     );
-    let told = problems("[topics.\"a b\"]\npublisher = \"sensor\"\nperiod = \"1ms\"\n");
-    assert!(told.contains("\"a b\" is not a name"), "{told}");
-    let told = problems("[topic.speed]\npublisher = \"sensor\"\nperiod = \"1ms\"\n");
-    assert!(told.contains("did you mean `topics`?"), "{told}");
+    let problem = problems("[topics.\"a b\"]\npublisher = \"sensor\"\nperiod = \"1ms\"\n");
+    assert!(problem.contains("\"a b\" is not a name"), "{problem}");
+    let problem = problems("[topic.speed]\npublisher = \"sensor\"\nperiod = \"1ms\"\n");
+    assert!(problem.contains("did you mean `topics`?"), "{problem}");
 }
 
 #[test]
 fn the_core_of_the_format_refuses_a_section_of_others() {
     let text = format!("{BUS}[topics.speed]\npublisher = \"sensor\"\nperiod = \"1ms\"\n");
-    let told = tailbound_model::parse(&text, "bus.toml")
+    let problem = tailbound_model::parse(&text, "bus.toml")
         .unwrap_err()
         .to_string();
-    assert!(told.contains("topics: unknown key `topics`"), "{told}");
+    assert!(
+        problem.contains("topics: unknown key `topics`"),
+        "{problem}"
+    );
 }
 
 #[test]

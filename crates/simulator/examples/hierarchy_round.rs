@@ -16,8 +16,9 @@ use std::time::Instant;
 use tailbound_distribution::{Evidence, Provenance};
 use tailbound_model::{Arrivals, ExecutionTime, InputFiles, Service, parse};
 use tailbound_simulator::hierarchy::{
-    Completion, Level, Member, PeriodicJobs, PeriodicTask, Piece, Plan, PlanError, Rank,
-    Reservation, Rule, ServerKind, Sink, Source, Task, simulate_plan,
+    Completion, HierarchyError, HierarchyPlan, JobSource, Level, LevelMember, PeriodicJobs,
+    PeriodicSource, Piece, PlannedReservation, PlannedTask, Rank, Rule, ServerKind, Sink,
+    simulate_plan,
 };
 use tailbound_simulator::host::{HostQuery, Kept, MOST_EVENTS, Nothing, simulate_host};
 use tailbound_simulator::traces::Tee;
@@ -30,22 +31,22 @@ fn periods_ns() -> impl Iterator<Item = u64> + Clone {
     (2..12).map(|period_ms| period_ms * 1_000_000)
 }
 
-fn level(members: impl Iterator<Item = Member>) -> Level {
+fn level(members: impl Iterator<Item = LevelMember>) -> Level {
     Level::of(members.collect())
 }
 
-fn by_rank(period_ns: u64) -> Member {
-    Member::Task(Task::of_rank(Rank::Fixed(period_ns)))
+fn by_rank(period_ns: u64) -> LevelMember {
+    LevelMember::Task(PlannedTask::of_rank(Rank::Fixed(period_ns)))
 }
 
-fn by_deadline(period_ns: u64) -> Member {
-    Member::Task(Task::of_rank(Rank::Deadline(Duration::from_nanos(
+fn by_deadline(period_ns: u64) -> LevelMember {
+    LevelMember::Task(PlannedTask::of_rank(Rank::Deadline(Duration::from_nanos(
         period_ns,
     ))))
 }
 
-fn deferrable(rank: u64, budget: Duration, period: Duration, inside: Level) -> Member {
-    Member::Reservation(Reservation {
+fn deferrable(rank: u64, budget: Duration, period: Duration, inside: Level) -> LevelMember {
+    LevelMember::Reservation(PlannedReservation {
         rank: Rank::Fixed(rank),
         rule: Rule::Server(ServerKind::Deferrable),
         budget,
@@ -88,17 +89,21 @@ struct Round {
     per_task: Vec<Tally>,
 }
 
-fn timed(plan: &Plan, tasks: usize, jobs: impl Source) -> Result<Round, PlanError> {
+fn timed(
+    plan: &HierarchyPlan,
+    tasks: usize,
+    jobs: impl JobSource,
+) -> Result<Round, HierarchyError> {
     timed_with(plan, tasks, jobs, Nothing)
 }
 
 /// Simulates a plan for its response times and for another sink.
 fn timed_with(
-    plan: &Plan,
+    plan: &HierarchyPlan,
     tasks: usize,
-    mut jobs: impl Source,
+    mut jobs: impl JobSource,
     other: impl Sink,
-) -> Result<Round, PlanError> {
+) -> Result<Round, HierarchyError> {
     let mut sink = Tee(ResponseTimes::new(tasks, Duration::ZERO), other);
     let start = Instant::now();
     simulate_plan(plan, &mut jobs, &mut sink, None)?;
@@ -119,14 +124,14 @@ impl Sink for Piecewise {
     }
 }
 
-fn periodic(root: Level, jobs: u64) -> Result<Round, PlanError> {
-    let tasks = periods_ns().map(|period_ns| PeriodicTask {
+fn periodic(root: Level, jobs: u64) -> Result<Round, HierarchyError> {
+    let tasks = periods_ns().map(|period_ns| PeriodicSource {
         offset: 0,
         period_ns,
         work: period_ns * 7 / 100,
     });
-    let tasks: Vec<PeriodicTask> = tasks.collect();
-    let plan = Plan::on_one_cpu(root);
+    let tasks: Vec<PeriodicSource> = tasks.collect();
+    let plan = HierarchyPlan::on_one_cpu(root);
     timed(&plan, tasks.len(), PeriodicJobs::new(tasks, jobs))
 }
 
@@ -135,9 +140,9 @@ fn global_periods_us(cpus: u64) -> impl Iterator<Item = u64> {
     (0..4 * cpus).map(|index| 2_000 + index % 64 * 200)
 }
 
-fn global_tasks(cpus: u64) -> Vec<PeriodicTask> {
+fn global_tasks(cpus: u64) -> Vec<PeriodicSource> {
     let periods = global_periods_us(cpus).map(|period_us| period_us * 1_000);
-    let tasks = periods.map(|period_ns| PeriodicTask {
+    let tasks = periods.map(|period_ns| PeriodicSource {
         offset: 0,
         period_ns,
         work: period_ns * 175 / 1_000,
@@ -147,11 +152,11 @@ fn global_tasks(cpus: u64) -> Vec<PeriodicTask> {
 
 /// The tasks on the host, each piece of every CPU reported, as traces need it, or each in a reservation
 /// of its own.
-fn global(cpus: u64, jobs: u64, kind: Global) -> Result<Round, PlanError> {
+fn global(cpus: u64, jobs: u64, kind: Global) -> Result<Round, HierarchyError> {
     let tasks = global_tasks(cpus);
     let members = tasks.iter().map(|task| match kind {
         Global::Plain | Global::Traced => by_deadline(task.period_ns),
-        Global::Reserved => Member::Reservation(Reservation {
+        Global::Reserved => LevelMember::Reservation(PlannedReservation {
             rank: Rank::Deadline(Duration::from_nanos(task.period_ns)),
             rule: Rule::Server(ServerKind::ConstantBandwidth),
             budget: Duration::from_nanos(task.work),
@@ -160,7 +165,7 @@ fn global(cpus: u64, jobs: u64, kind: Global) -> Result<Round, PlanError> {
             inside: level([by_rank(0)].into_iter()),
         }),
     });
-    let plan = Plan::global(cpus as usize, level(members));
+    let plan = HierarchyPlan::global(cpus as usize, level(members));
     let count = tasks.len();
     let jobs = PeriodicJobs::new(tasks, jobs);
     match kind {
@@ -183,7 +188,7 @@ fn poisson(root: Level, jobs: u64) -> Result<Round, Box<dyn Error>> {
     let horizon = Duration::from_secs_f64_nearest(jobs as f64 / rate.as_per_second());
     let inputs = InputFiles::default();
     let jobs = DrawnJobs::new(&service, horizon, 7, &inputs)?;
-    Ok(timed(&Plan::on_one_cpu(root), 1, jobs)?)
+    Ok(timed(&HierarchyPlan::on_one_cpu(root), 1, jobs)?)
 }
 
 /// The tasks of a domain, with these periods in microseconds and this share of a CPU each.
@@ -265,9 +270,9 @@ fn described(setting: &str, jobs: u64) -> Result<String, Box<dyn Error>> {
         most_events: MOST_EVENTS,
     };
     let start = Instant::now();
-    let found = simulate_host(&query)?;
+    let simulation = simulate_host(&query)?;
     let took_ns = start.elapsed().as_nanos();
-    let domains = found.domains.values();
+    let domains = simulation.domains.values();
     let tasks: Vec<_> = domains.flat_map(|domain| &domain.tasks).collect();
     let released: u64 = tasks.iter().map(|task| task.released).sum();
     let longest_ns = tasks.iter().filter_map(|task| task.longest_ns).max();
@@ -294,7 +299,7 @@ fn ends(policy: &str, description: &str) -> Result<String, Box<dyn Error>> {
         let [period_us, offset_us, work_us] = numbers[..] else {
             return Err(format!("`{word}` is no period, offset and work").into());
         };
-        tasks.push(PeriodicTask {
+        tasks.push(PeriodicSource {
             offset: offset_us * 1_000,
             period_ns: period_us * 1_000,
             work: work_us * 1_000,
@@ -305,21 +310,21 @@ fn ends(policy: &str, description: &str) -> Result<String, Box<dyn Error>> {
         "earliest-deadline" => by_deadline,
         other => return Err(format!("there is no policy `{other}`").into()),
     };
-    let plan = Plan::on_one_cpu(level(tasks.iter().map(|task| rank(task.period_ns))));
+    let plan = HierarchyPlan::on_one_cpu(level(tasks.iter().map(|task| rank(task.period_ns))));
     let mut ends = Ends(vec![Vec::new(); tasks.len()]);
     let mut jobs = PeriodicJobs::new(tasks, u64::MAX);
     let horizon = Duration::from_micros(until);
     simulate_plan(&plan, &mut jobs, &mut ends, Some(horizon))?;
-    let mut told = Vec::new();
+    let mut parts = Vec::new();
     for (task, ends) in ends.0.iter().enumerate() {
         let before = ends.iter().filter(|end| **end < horizon.as_nanos());
-        told.extend(
+        parts.extend(
             before
                 .enumerate()
                 .map(|(job, end)| format!("{task}:{job}:{end}")),
         );
     }
-    Ok(told.join(" "))
+    Ok(parts.join(" "))
 }
 
 fn answered(line: &str) -> Result<String, Box<dyn Error>> {

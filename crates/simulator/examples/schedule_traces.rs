@@ -7,21 +7,21 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 
 use tailbound_simulator::hierarchy::{
-    Level, Member, PeriodicJobs, PeriodicTask, Plan, Rank, Reservation, Rule, ServerKind, Task,
-    simulate_plan,
+    HierarchyPlan, Level, LevelMember, PeriodicJobs, PeriodicSource, PlannedReservation,
+    PlannedTask, Rank, Rule, ServerKind, simulate_plan,
 };
 use tailbound_simulator::traces::{JobTable, ScheduleTrace, Setting, Tee};
 use tailbound_simulator::{HostOverheads, HostTick};
 use tailbound_time::Duration;
 
-fn level(members: Vec<Member>) -> Level {
+fn level(members: Vec<LevelMember>) -> Level {
     Level::of(members)
 }
 
 /// Two CPUs with a deferrable server, which has two tasks inside, above two tasks of lower rank.
-fn plan() -> Plan {
-    let task = |rank| Member::Task(Task::of_rank(Rank::Fixed(rank)));
-    let reserved = Member::Reservation(Reservation {
+fn plan() -> HierarchyPlan {
+    let task = |rank| LevelMember::Task(PlannedTask::of_rank(Rank::Fixed(rank)));
+    let reserved = LevelMember::Reservation(PlannedReservation {
         rank: Rank::Fixed(1),
         rule: Rule::Server(ServerKind::Deferrable),
         budget: Duration::from_millis(4),
@@ -29,7 +29,7 @@ fn plan() -> Plan {
         phase: Duration::ZERO,
         inside: level(vec![task(1), task(2)]),
     });
-    Plan {
+    HierarchyPlan {
         overheads: HostOverheads {
             context_switch: Duration::from_micros(5),
             tick: Some(HostTick {
@@ -38,7 +38,7 @@ fn plan() -> Plan {
             }),
             ..HostOverheads::default()
         },
-        ..Plan::global(2, level(vec![reserved, task(2), task(3)]))
+        ..HierarchyPlan::global(2, level(vec![reserved, task(2), task(3)]))
     }
 }
 
@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .name_tasks(["control", "video", "maps", "log"])
         .name_reservations(["redis"])
         .set_deadlines([deadline(5), deadline(12), deadline(15), None]);
-    let periodic = |offset_ms: u64, period_ms: u64, work_us: u64| PeriodicTask {
+    let periodic = |offset_ms: u64, period_ms: u64, work_us: u64| PeriodicSource {
         offset: offset_ms * 1_000_000,
         period_ns: period_ms * 1_000_000,
         work: work_us * 1_000,

@@ -159,8 +159,8 @@ mod tests {
     }
 
     /// Whole numbers alone: how shares are rounded is nothing that an engine decides.
-    fn numbers(found: &HostSimulation) -> Vec<(u64, u64, Vec<[u64; 4]>)> {
-        let domains = found.domains.values().map(|domain| {
+    fn numbers(simulation: &HostSimulation) -> Vec<(u64, u64, Vec<[u64; 4]>)> {
+        let domains = simulation.domains.values().map(|domain| {
             let tasks = domain.tasks.iter().map(|task| {
                 let longest_ns = task.longest_ns.unwrap_or(0);
                 [task.released, task.unfinished, task.missed, longest_ns]
@@ -189,19 +189,24 @@ mod tests {
             };
             let layout = lay_out(&description, host, &inputs).unwrap();
             let mut sinks: Vec<Heard> = layout.plans.iter().map(Heard::of).collect();
-            let found = simulate_layout(&query, &layout, &mut sinks).unwrap();
+            let simulation = simulate_layout(&query, &layout, &mut sinks).unwrap();
             let sums: Vec<u64> = sinks.into_iter().map(Heard::ended).collect();
-            let _ = write!(all, "{sums:?} {} {:?}", found.ended_ns, numbers(&found));
+            let _ = write!(
+                all,
+                "{sums:?} {} {:?}",
+                simulation.ended_ns,
+                numbers(&simulation)
+            );
         }
         let mut sum = Heard {
             sum: 0xcbf2_9ce4_8422_2325,
             last: Vec::new(),
         };
         sum.add(format_args!("{all}"));
-        let (number, known) = KNOWN;
+        let (number, expected) = KNOWN;
         assert_eq!(
             (ENGINE, sum.sum),
-            (number, known),
+            (number, expected),
             "results differ from engine {number}'s: raise ENGINE, and write ({}, {:#018x}) here",
             number + 1,
             sum.sum

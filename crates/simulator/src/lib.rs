@@ -19,7 +19,8 @@ pub mod workload;
 
 pub use engine::ENGINE;
 pub use simulation::{
-    JobRecord, Simulation, SimulationError, SimulationQuery, Stall, simulate, simulate_with_stalls,
+    JobRecord, ServiceSimulationQuery, Simulation, SimulationError, Stall, simulate,
+    simulate_with_stalls,
 };
 pub use tailbound_model::{HostOverheads, HostTick};
 pub use tally::{ResponseTimes, Tally};

@@ -8,14 +8,15 @@ use tailbound_model::{ReservationServer, Service};
 use tailbound_time::{ClockId, Duration, Instant};
 
 use crate::hierarchy::{
-    self, Completion, Job, Level, Member, Plan, PlanError, Rank, Reservation, Sink, simulate_plan,
+    self, Completion, HierarchyError, HierarchyPlan, Job, Level, LevelMember, PlannedReservation,
+    Rank, Sink, simulate_plan,
 };
 use crate::host::rank;
 use crate::workload::Release;
 
 /// What is simulated.
 #[derive(Clone, Debug)]
-pub struct SimulationQuery<'a> {
+pub struct ServiceSimulationQuery<'a> {
     /// The service's name, for the subject of the result.
     pub name: &'a str,
     /// The service; its order of service and priorities are taken from here.
@@ -72,7 +73,7 @@ pub struct Simulation {
 pub enum SimulationError {
     /// The reservation makes no sense, or time does not suffice.
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    Plan(#[from] HierarchyError),
     /// A job has no execution time.
     #[error(
         "job {index} of task \"{task}\" has no execution time; calibrate the task, or give \
@@ -117,7 +118,7 @@ pub enum SimulationError {
 /// # Errors
 /// [`SimulationError`] says which job or what of the server is at fault.
 pub fn simulate(
-    query: &SimulationQuery<'_>,
+    query: &ServiceSimulationQuery<'_>,
     releases: &[Release],
 ) -> Result<Simulation, SimulationError> {
     simulate_with_stalls(query, releases, &[])
@@ -129,7 +130,7 @@ pub fn simulate(
 /// # Errors
 /// As [`simulate`]; or the stalls are out of order.
 pub fn simulate_with_stalls(
-    query: &SimulationQuery<'_>,
+    query: &ServiceSimulationQuery<'_>,
     releases: &[Release],
     stalls: &[Stall],
 ) -> Result<Simulation, SimulationError> {
@@ -165,13 +166,13 @@ pub fn simulate_with_stalls(
         });
     }
     add_stalls(&mut jobs, stalls)?;
-    let mut found = Found {
+    let mut log = CompletionLog {
         jobs: releases.len(),
-        ..Found::default()
+        ..CompletionLog::default()
     };
     let plan = plan(query, !stalls.is_empty());
-    simulate_plan(&plan, &mut jobs.as_slice(), &mut found, None)?;
-    Ok(collect(query, releases, found.depletions, found.records))
+    simulate_plan(&plan, &mut jobs.as_slice(), &mut log, None)?;
+    Ok(collect(query, releases, log.depletions, log.records))
 }
 
 /// Adds the stalls as jobs of the first task of the plan, ahead of those of the service.
@@ -199,14 +200,14 @@ fn add_stalls(jobs: &mut Vec<Job>, stalls: &[Stall]) -> Result<(), SimulationErr
 
 /// Completions and shortages, as they come.
 #[derive(Default)]
-struct Found {
+struct CompletionLog {
     /// The number of jobs of the service; those with a higher number are stalls.
     jobs: usize,
     records: Vec<JobRecord>,
     depletions: u64,
 }
 
-impl Sink for Found {
+impl Sink for CompletionLog {
     const WHOLE_PIECES: bool = true;
 
     fn completed(&mut self, completion: &Completion) {
@@ -226,14 +227,14 @@ impl Sink for Found {
 }
 
 /// The service's tasks inside of its reservation, which is alone on its CPU but for stalls.
-fn plan(query: &SimulationQuery<'_>, with_stalls: bool) -> Plan {
+fn plan(query: &ServiceSimulationQuery<'_>, with_stalls: bool) -> HierarchyPlan {
     let inside = Level::of(
         query
             .service
             .tasks
             .values()
             .map(|task| {
-                Member::Task(hierarchy::Task::of_rank(rank(
+                LevelMember::Task(hierarchy::PlannedTask::of_rank(rank(
                     query.service.scheduling,
                     task,
                 )))
@@ -242,7 +243,7 @@ fn plan(query: &SimulationQuery<'_>, with_stalls: bool) -> Plan {
     );
     let budget_and_period = query.server.budget_and_period();
     if budget_and_period.is_none() && !with_stalls {
-        return Plan::on_one_cpu(inside);
+        return HierarchyPlan::on_one_cpu(inside);
     }
     let (rule, (budget, period)) = match budget_and_period {
         Some(amounts) => (query.server.into(), amounts),
@@ -254,9 +255,11 @@ fn plan(query: &SimulationQuery<'_>, with_stalls: bool) -> Plan {
     };
     let mut members = Vec::new();
     if with_stalls {
-        members.push(Member::Task(hierarchy::Task::of_rank(Rank::Fixed(0))));
+        members.push(LevelMember::Task(hierarchy::PlannedTask::of_rank(
+            Rank::Fixed(0),
+        )));
     }
-    members.push(Member::Reservation(Reservation {
+    members.push(LevelMember::Reservation(PlannedReservation {
         rank: Rank::Fixed(1),
         rule,
         budget,
@@ -264,11 +267,11 @@ fn plan(query: &SimulationQuery<'_>, with_stalls: bool) -> Plan {
         phase: query.grid_phase,
         inside,
     }));
-    Plan::on_one_cpu(Level::of(members))
+    HierarchyPlan::on_one_cpu(Level::of(members))
 }
 
 fn collect(
-    query: &SimulationQuery<'_>,
+    query: &ServiceSimulationQuery<'_>,
     releases: &[Release],
     depletions: u64,
     records: Vec<JobRecord>,
@@ -314,7 +317,7 @@ fn collect(
     }
 }
 
-fn assumptions(query: &SimulationQuery<'_>) -> Vec<String> {
+fn assumptions(query: &ServiceSimulationQuery<'_>) -> Vec<String> {
     let mut assumptions = vec!["scheduling costs nothing".to_string()];
     if query.server != ReservationServer::Dedicated {
         assumptions.push("the reservation has the highest priority on its CPU".into());

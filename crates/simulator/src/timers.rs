@@ -78,17 +78,17 @@ impl<Key: Copy + Ord> Tournament<Key> {
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     /// The winner in place 0, then the losers: those of node `n`, whose children are `2 n` and `2 n + 1`.
-    entries: Vec<Entry>,
+    entries: Vec<TimerEntry>,
 }
 
 /// An instant, and whose it is.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct TimerEntry {
     at: u64,
     index: usize,
 }
 
-impl Entry {
+impl TimerEntry {
     /// Among equal instants the lower index comes first.
     #[inline]
     fn is_before(self, other: Self) -> bool {
@@ -110,20 +110,20 @@ impl Queue {
     /// Of these instants, in order of their index.
     pub(crate) fn new(instants: impl ExactSizeIterator<Item = u64>) -> Self {
         let leaves = instants.len().next_power_of_two();
-        let unset = Entry {
+        let unset = TimerEntry {
             at: NEVER,
             index: usize::MAX,
         };
         let mut winners = vec![unset; 2 * leaves];
         for (index, at) in instants.enumerate() {
-            winners[leaves + index] = Entry { at, index };
+            winners[leaves + index] = TimerEntry { at, index };
         }
         let mut entries = vec![unset; leaves];
         for node in (1..leaves).rev() {
             let (left, right) = (winners[2 * node], winners[2 * node + 1]);
             let wins = left.is_before(right);
-            winners[node] = Entry::select(wins, left, right);
-            entries[node] = Entry::select(wins, right, left);
+            winners[node] = TimerEntry::select(wins, left, right);
+            entries[node] = TimerEntry::select(wins, right, left);
         }
         entries[0] = winners[1];
         Self { entries }
@@ -144,7 +144,7 @@ impl Queue {
     /// The first one is at another instant from now on.
     #[inline]
     pub(crate) fn change_first(&mut self, at: u64) {
-        let mut winner = Entry {
+        let mut winner = TimerEntry {
             at,
             index: self.first(),
         };
@@ -152,8 +152,8 @@ impl Queue {
         while node > 0 {
             let other = self.entries[node];
             let stays = winner.is_before(other);
-            self.entries[node] = Entry::select(stays, other, winner);
-            winner = Entry::select(stays, winner, other);
+            self.entries[node] = TimerEntry::select(stays, other, winner);
+            winner = TimerEntry::select(stays, winner, other);
             node /= 2;
         }
         self.entries[0] = winner;

@@ -3,8 +3,9 @@
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
-    Completion, Guest, Job, Level, LockProtocol, Member, Piece, Plan, PlanError, Rank, Reservation,
-    Rule, Section, ServerKind, Sink, Speed, Task, VirtualCpu, Window, simulate_plan,
+    Completion, Guest, HierarchyError, HierarchyPlan, Job, Level, LevelMember, LockProtocol,
+    LockSection, Piece, PlannedReservation, PlannedTask, Rank, Rule, ServerKind, Sink, Speed,
+    VirtualCpu, Window, simulate_plan,
 };
 use tailbound_simulator::{HostOverheads, HostTick};
 use tailbound_time::Duration;
@@ -51,8 +52,8 @@ fn rule() -> BoxedStrategy<Rule> {
     .boxed()
 }
 
-fn task() -> BoxedStrategy<Task> {
-    let section = (0_usize..3, time(), time()).prop_map(|(lock, after, length)| Section {
+fn task() -> BoxedStrategy<PlannedTask> {
+    let section = (0_usize..3, time(), time()).prop_map(|(lock, after, length)| LockSection {
         lock,
         after,
         length,
@@ -62,7 +63,7 @@ fn task() -> BoxedStrategy<Task> {
         1 => prop::collection::vec(section, 0..3),
     ];
     (rank(), sections, prop::option::weighted(0.2, time()))
-        .prop_map(|(rank, sections, boost)| Task {
+        .prop_map(|(rank, sections, boost)| PlannedTask {
             rank,
             sections,
             boost,
@@ -82,11 +83,11 @@ fn vcpu() -> BoxedStrategy<VirtualCpu> {
         .boxed()
 }
 
-fn guest() -> BoxedStrategy<Member> {
+fn guest() -> BoxedStrategy<LevelMember> {
     let vcpus = prop::collection::vec(vcpu(), 0..3);
     (vcpus, prop::collection::vec(task(), 0..4))
         .prop_map(|(vcpus, tasks)| {
-            Member::Guest(Guest {
+            LevelMember::Guest(Guest {
                 vcpus,
                 shares_budget: false,
                 tasks,
@@ -95,7 +96,7 @@ fn guest() -> BoxedStrategy<Member> {
         .boxed()
 }
 
-fn level(member: impl Strategy<Value = Member>) -> impl Strategy<Value = Level> {
+fn level(member: impl Strategy<Value = LevelMember>) -> impl Strategy<Value = Level> {
     let quantum = prop::option::of(time());
     (any::<bool>(), quantum, prop::collection::vec(member, 0..4)).prop_map(
         |(preemptive, quantum, members)| Level {
@@ -106,9 +107,9 @@ fn level(member: impl Strategy<Value = Member>) -> impl Strategy<Value = Level> 
     )
 }
 
-fn member() -> BoxedStrategy<Member> {
+fn member() -> BoxedStrategy<LevelMember> {
     task()
-        .prop_map(Member::Task)
+        .prop_map(LevelMember::Task)
         .prop_recursive(3, 12, 3, |inner| {
             let reservation = (rank(), rule(), time(), time(), time(), level(inner)).prop_map(
                 |(rank, rule, budget, period, phase, inside)| {
@@ -118,7 +119,7 @@ fn member() -> BoxedStrategy<Member> {
                     } else {
                         budget
                     };
-                    Member::Reservation(Reservation {
+                    LevelMember::Reservation(PlannedReservation {
                         rank,
                         rule,
                         budget,
@@ -128,7 +129,7 @@ fn member() -> BoxedStrategy<Member> {
                     })
                 },
             );
-            prop_oneof![3 => task().prop_map(Member::Task), 3 => reservation, 1 => guest()]
+            prop_oneof![3 => task().prop_map(LevelMember::Task), 3 => reservation, 1 => guest()]
         })
         .boxed()
 }
@@ -146,7 +147,7 @@ fn overheads() -> BoxedStrategy<HostOverheads> {
     .boxed()
 }
 
-fn plans() -> impl Strategy<Value = Plan> {
+fn plans() -> impl Strategy<Value = HierarchyPlan> {
     let speed = prop::sample::select(vec![1_u32, 500, 1_000, 1_000_000]);
     let cpus = prop::collection::vec(speed, 0..4);
     let protocol = prop::sample::select(vec![
@@ -167,13 +168,13 @@ fn plans() -> impl Strategy<Value = Plan> {
         // Mostly they are as many as they should be, and there are these CPUs.
         if !pinned.is_empty() && pinned[0] != 3 && !cpus.is_empty() {
             let count = root.members.iter().map(|member| match member {
-                Member::Guest(guest) => guest.vcpus.len(),
+                LevelMember::Guest(guest) => guest.vcpus.len(),
                 _ => 1,
             });
             pinned.resize(count.sum(), 0);
             pinned.iter_mut().for_each(|cpu| *cpu %= cpus.len());
         }
-        Plan {
+        HierarchyPlan {
             cpus,
             overheads,
             locks,
@@ -227,7 +228,7 @@ proptest! {
                 prop_assert!(outcome.unfinished <= jobs.len() as u64);
             }
             Err(problem) => {
-                prop_assert!(problem != PlanError::Overflow, "within the horizon");
+                prop_assert!(problem != HierarchyError::Overflow, "within the horizon");
                 prop_assert!(!problem.to_string().is_empty());
             }
         }

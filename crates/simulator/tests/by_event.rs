@@ -5,8 +5,8 @@
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
-    Guest, Job, Level, LockProtocol, Member, Plan, Rank, Reservation, Rule, Section, ServerKind,
-    Task, VirtualCpu, Window,
+    Guest, HierarchyPlan, Job, Level, LevelMember, LockProtocol, LockSection, PlannedReservation,
+    PlannedTask, Rank, Rule, ServerKind, VirtualCpu, Window,
 };
 use tailbound_simulator::{HostOverheads, HostTick};
 
@@ -16,12 +16,12 @@ use crate::plans::ns;
 /// The longest simulated time, before any tick.
 const HORIZON: u64 = 300;
 
-fn with_overheads(plan: &Plan) -> Plan {
+fn with_overheads(plan: &HierarchyPlan) -> HierarchyPlan {
     let tick = HostTick {
         period: ns(1 << 40),
         cost: ns(1),
     };
-    Plan {
+    HierarchyPlan {
         overheads: HostOverheads {
             tick: Some(tick),
             ..HostOverheads::default()
@@ -72,27 +72,27 @@ fn supply() -> impl Strategy<Value = VirtualCpu> {
     })
 }
 
-fn boosting_task() -> impl Strategy<Value = Task> {
+fn boosting_task() -> impl Strategy<Value = PlannedTask> {
     let boost = prop::option::weighted(0.2, 1_u64..12);
-    (rank(), boost).prop_map(|(rank, boost)| Task {
+    (rank(), boost).prop_map(|(rank, boost)| PlannedTask {
         boost: boost.map(ns),
-        ..Task::of_rank(rank)
+        ..PlannedTask::of_rank(rank)
     })
 }
 
-fn locking_task() -> impl Strategy<Value = Task> {
-    let section = (0_usize..2, 0_u64..3, 1_u64..4).prop_map(|(lock, after, length)| Section {
+fn locking_task() -> impl Strategy<Value = PlannedTask> {
+    let section = (0_usize..2, 0_u64..3, 1_u64..4).prop_map(|(lock, after, length)| LockSection {
         lock,
         after: ns(after),
         length: ns(length),
     });
-    (rank(), prop::option::of(section)).prop_map(|(rank, section)| Task {
+    (rank(), prop::option::of(section)).prop_map(|(rank, section)| PlannedTask {
         sections: section.into_iter().collect(),
-        ..Task::of_rank(rank)
+        ..PlannedTask::of_rank(rank)
     })
 }
 
-fn inside(member: impl Strategy<Value = Member>) -> impl Strategy<Value = Level> {
+fn inside(member: impl Strategy<Value = LevelMember>) -> impl Strategy<Value = Level> {
     let quantum = prop::option::of(1_u64..4);
     (any::<bool>(), quantum, prop::collection::vec(member, 1..4)).prop_map(
         |(preemptive, quantum, members)| Level {
@@ -103,7 +103,7 @@ fn inside(member: impl Strategy<Value = Member>) -> impl Strategy<Value = Level>
     )
 }
 
-fn reservation(inside: impl Strategy<Value = Level>) -> impl Strategy<Value = Member> {
+fn reservation(inside: impl Strategy<Value = Level>) -> impl Strategy<Value = LevelMember> {
     (supply(), inside).prop_map(|(supply, inside)| {
         let VirtualCpu {
             rank,
@@ -112,7 +112,7 @@ fn reservation(inside: impl Strategy<Value = Level>) -> impl Strategy<Value = Me
             period,
             phase,
         } = supply;
-        Member::Reservation(Reservation {
+        LevelMember::Reservation(PlannedReservation {
             rank,
             rule,
             budget,
@@ -123,35 +123,35 @@ fn reservation(inside: impl Strategy<Value = Level>) -> impl Strategy<Value = Me
     })
 }
 
-fn member() -> impl Strategy<Value = Member> {
-    let task = || boosting_task().prop_map(Member::Task);
+fn member() -> impl Strategy<Value = LevelMember> {
+    let task = || boosting_task().prop_map(LevelMember::Task);
     let nested = prop_oneof![2 => task(), 1 => reservation(inside(task()))];
     let vcpus = prop::collection::vec(supply(), 1..4);
-    let tasks = prop::collection::vec(rank().prop_map(Task::of_rank), 1..5);
+    let tasks = prop::collection::vec(rank().prop_map(PlannedTask::of_rank), 1..5);
     let guest = (vcpus, tasks).prop_map(|(vcpus, tasks)| {
-        Member::Guest(Guest {
+        LevelMember::Guest(Guest {
             vcpus,
             shares_budget: false,
             tasks,
         })
     });
     prop_oneof![
-        2 => locking_task().prop_map(Member::Task),
+        2 => locking_task().prop_map(LevelMember::Task),
         6 => reservation(inside(nested)),
         1 => guest,
     ]
 }
 
-fn plans() -> impl Strategy<Value = Plan> {
+fn plans() -> impl Strategy<Value = HierarchyPlan> {
     let protocol = prop::sample::select(vec![LockProtocol::None, LockProtocol::Inheritance]);
     let root = (
         prop::option::weighted(0.3, 1_u64..4),
         prop::collection::vec(member(), 1..8),
     );
     (2_usize..6, prop::collection::vec(protocol, 2), root).prop_map(
-        |(cpus, locks, (quantum, members))| Plan {
+        |(cpus, locks, (quantum, members))| HierarchyPlan {
             locks,
-            ..Plan::global(
+            ..HierarchyPlan::global(
                 cpus,
                 Level {
                     preemptive: true,
@@ -167,9 +167,9 @@ fn tasks_of(level: &Level) -> usize {
     let members = level.members.iter();
     members
         .map(|member| match member {
-            Member::Task(_) => 1,
-            Member::Guest(guest) => guest.tasks.len(),
-            Member::Reservation(inner) => tasks_of(&inner.inside),
+            LevelMember::Task(_) => 1,
+            LevelMember::Guest(guest) => guest.tasks.len(),
+            LevelMember::Reservation(inner) => tasks_of(&inner.inside),
         })
         .sum()
 }

@@ -3,8 +3,9 @@
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
-    Completion, Job, Level, Member, Outcome, PeriodicJobs, PeriodicTask, Piece, Plan, PlanError,
-    Rank, Reservation, Rule, Sink, Source, Task, simulate_plan,
+    Completion, HierarchyError, HierarchyPlan, Job, JobSource, Level, LevelMember, PeriodicJobs,
+    PeriodicSource, Piece, PlannedReservation, PlannedTask, Rank, Rule, SimulationEnd, Sink,
+    simulate_plan,
 };
 use tailbound_time::Duration;
 
@@ -47,10 +48,10 @@ impl Sink for Calls {
 }
 
 /// The tasks, inside of so many reservations without a limit that take turns with nobody.
-fn plan(ranks: &[Rank], depth: usize, in_general: bool) -> Plan {
+fn plan(ranks: &[Rank], depth: usize, in_general: bool) -> HierarchyPlan {
     let level = |members| Level::of(members);
     let unlimited = |inside| {
-        Member::Reservation(Reservation {
+        LevelMember::Reservation(PlannedReservation {
             rank: Rank::Fixed(0),
             rule: Rule::Unlimited,
             budget: Duration::ZERO,
@@ -59,26 +60,28 @@ fn plan(ranks: &[Rank], depth: usize, in_general: bool) -> Plan {
             inside,
         })
     };
-    let tasks = ranks.iter().map(|rank| Member::Task(Task::of_rank(*rank)));
+    let tasks = ranks
+        .iter()
+        .map(|rank| LevelMember::Task(PlannedTask::of_rank(*rank)));
     let idle = unlimited(level(Vec::new()));
     let innermost = level(tasks.chain(in_general.then_some(idle)).collect());
     let root = (0..depth).fold(innermost, |inside, _| Level {
         quantum: Some(Duration::from_nanos(2)),
         ..level(vec![unlimited(inside)])
     });
-    Plan::on_one_cpu(root)
+    HierarchyPlan::on_one_cpu(root)
 }
 
-type Told = (Result<Outcome, PlanError>, Vec<Call>);
+type Recorded = (Result<SimulationEnd, HierarchyError>, Vec<Call>);
 
 /// What is told, and what is left of the source.
-fn told<S: Source>(
+fn calls_of<S: JobSource>(
     ranks: &[Rank],
     depth: usize,
     in_general: bool,
     mut source: S,
     horizon: Option<u64>,
-) -> (Told, S) {
+) -> (Recorded, S) {
     let mut calls = Calls::default();
     let horizon = horizon.map(Duration::from_nanos);
     let plan = plan(ranks, depth, in_general);
@@ -129,14 +132,14 @@ proptest! {
 
     #[test]
     fn tasks_alone_run_as_in_the_general_engine(
-        ranks in ranks(), mut jobs in jobs(), horizon in prop::option::of(0_u64..100), known in 0..8,
+        ranks in ranks(), mut jobs in jobs(), horizon in prop::option::of(0_u64..100), valid in 0..8,
         depth in 0_usize..4,
     ) {
-        if known > 0 {
+        if valid > 0 {
             jobs.iter_mut().for_each(|job| job.task %= ranks.len());
         }
-        let flat = told(&ranks, depth, false, jobs.as_slice(), horizon);
-        let general = told(&ranks, depth, true, jobs.as_slice(), horizon);
+        let flat = calls_of(&ranks, depth, false, jobs.as_slice(), horizon);
+        let general = calls_of(&ranks, depth, true, jobs.as_slice(), horizon);
         prop_assert_eq!(flat, general);
     }
 
@@ -145,14 +148,14 @@ proptest! {
         ranks in ranks(), most in 0_u64..60, horizon in prop::option::of(0_u64..100),
         tasks in prop::collection::vec((0_u64..20, 1_u64..30, 0_u64..9), 6), depth in 0_usize..4,
     ) {
-        let tasks = tasks.iter().take(ranks.len()).map(|(offset, period, work)| PeriodicTask {
+        let tasks = tasks.iter().take(ranks.len()).map(|(offset, period, work)| PeriodicSource {
             offset: *offset,
             period_ns: *period,
             work: *work,
         });
         let source = PeriodicJobs::new(tasks.collect(), most);
-        let (flat, mut rest) = told(&ranks, depth, false, source.clone(), horizon);
-        let (general, mut general_rest) = told(&ranks, depth, true, source, horizon);
+        let (flat, mut rest) = calls_of(&ranks, depth, false, source.clone(), horizon);
+        let (general, mut general_rest) = calls_of(&ranks, depth, true, source, horizon);
         prop_assert_eq!(flat, general);
         prop_assert_eq!(rest.take(), general_rest.take());
     }

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use tailbound_simulator::HostOverheads;
 use tailbound_simulator::hierarchy::{
-    Completion, Guest, LockProtocol, Member, Piece, Plan, PlanError, Rank, Rule, Section,
-    ServerKind, Sink, Task, VirtualCpu, simulate_plan,
+    Completion, Guest, HierarchyError, HierarchyPlan, LevelMember, LockProtocol, LockSection,
+    Piece, PlannedTask, Rank, Rule, ServerKind, Sink, VirtualCpu, simulate_plan,
 };
 use tailbound_simulator::traces::{Setting, Tee};
 use tailbound_time::Duration;
@@ -35,7 +35,7 @@ impl Sink for Story {
     }
 }
 
-fn story(plan: &Plan, list: &[(usize, u64, u64)], horizon: Option<u64>) -> Story {
+fn story(plan: &HierarchyPlan, list: &[(usize, u64, u64)], horizon: Option<u64>) -> Story {
     let mut story = Story {
         ends: vec![0; list.len()],
         ..Story::default()
@@ -48,7 +48,7 @@ fn story(plan: &Plan, list: &[(usize, u64, u64)], horizon: Option<u64>) -> Story
     story
 }
 
-fn ends(plan: &Plan, list: &[(usize, u64, u64)]) -> Vec<u64> {
+fn ends(plan: &HierarchyPlan, list: &[(usize, u64, u64)]) -> Vec<u64> {
     story(plan, list, None).ends
 }
 
@@ -62,26 +62,26 @@ fn vcpu(rank: u64, rule: Rule, budget_ns: u64, period_ns: u64) -> VirtualCpu {
     }
 }
 
-fn guest(vcpus: Vec<VirtualCpu>, ranks: &[u64]) -> Member {
-    let tasks = ranks.iter().map(|rank| Task::of_rank(Rank::Fixed(*rank)));
-    Member::Guest(Guest {
+fn guest(vcpus: Vec<VirtualCpu>, ranks: &[u64]) -> LevelMember {
+    let tasks = ranks.iter().map(|rank| PlannedTask::of_rank(Rank::Fixed(*rank)));
+    LevelMember::Guest(Guest {
         shares_budget: false,
         vcpus,
         tasks: tasks.collect(),
     })
 }
 
-fn boosting(rank: u64, bound_ns: u64) -> Member {
-    Member::Task(Task {
+fn boosting(rank: u64, bound_ns: u64) -> LevelMember {
+    LevelMember::Task(PlannedTask {
         boost: Some(ns(bound_ns)),
-        ..Task::of_rank(Rank::Fixed(rank))
+        ..PlannedTask::of_rank(Rank::Fixed(rank))
     })
 }
 
 #[test]
 fn the_first_tasks_of_a_guest_run_wherever_a_virtual_cpu_is_free() {
     let whole = |rank| vcpu(rank, Rule::Unlimited, 0, 0);
-    let plan = Plan::global(2, level(vec![guest(vec![whole(0), whole(1)], &[0, 1, 2])]));
+    let plan = HierarchyPlan::global(2, level(vec![guest(vec![whole(0), whole(1)], &[0, 1, 2])]));
     // 2 waits for the end of 1, and goes on where that was when 0 comes... on the other one.
     let list = [(1, 0, 2), (2, 0, 6), (0, 1, 4)];
     let story = story(&plan, &list, None);
@@ -103,7 +103,7 @@ fn a_task_waits_for_the_budget_of_its_virtual_cpu_beside_one_that_is_idle() {
         vcpu(0, Rule::Server(ServerKind::Deferrable), 2, 10),
         vcpu(1, Rule::Server(ServerKind::Deferrable), 9, 10),
     ];
-    let plan = Plan::on_one_cpu(level(vec![guest(vcpus, &[0, 1])]));
+    let plan = HierarchyPlan::on_one_cpu(level(vec![guest(vcpus, &[0, 1])]));
     assert_eq!(ends(&plan, &[(0, 0, 5)]), [21]);
     // A second task gets the second one: on one CPU, 2-9 when the first has none, then 12-14.
     assert_eq!(ends(&plan, &[(0, 0, 4), (1, 0, 9)]), [12, 13]);
@@ -112,9 +112,9 @@ fn a_task_waits_for_the_budget_of_its_virtual_cpu_beside_one_that_is_idle() {
 #[test]
 fn a_guest_of_one_virtual_cpu_is_a_reservation() {
     let vcpus = vec![vcpu(0, Rule::Server(ServerKind::Deferrable), 3, 10)];
-    let one = Plan::on_one_cpu(level(vec![guest(vcpus, &[0, 1]), task(5)]));
+    let one = HierarchyPlan::on_one_cpu(level(vec![guest(vcpus, &[0, 1]), task(5)]));
     let inside = vec![task(0), task(1)];
-    let other = Plan::on_one_cpu(level(vec![
+    let other = HierarchyPlan::on_one_cpu(level(vec![
         reservation(0, Rule::Server(ServerKind::Deferrable), 3, 10, inside),
         task(5),
     ]));
@@ -125,9 +125,9 @@ fn a_guest_of_one_virtual_cpu_is_a_reservation() {
 #[test]
 fn pinned_members_stay_on_their_cpus() {
     let members = vec![task(0), task(1), task(2)];
-    let plan = Plan {
+    let plan = HierarchyPlan {
         pinned: vec![0, 0, 1],
-        ..Plan::global(2, level(members))
+        ..HierarchyPlan::global(2, level(members))
     };
     assert_eq!(ends(&plan, &[(0, 0, 4), (1, 0, 3), (2, 0, 5)]), [4, 7, 5]);
     // What happens to a member costs its own CPU.
@@ -135,7 +135,11 @@ fn pinned_members_stay_on_their_cpus() {
         interrupt: ns(1),
         ..HostOverheads::default()
     };
-    let story = story(&Plan { overheads, ..plan }, &[(2, 3, 5)], Some(100));
+    let story = story(
+        &HierarchyPlan { overheads, ..plan },
+        &[(2, 3, 5)],
+        Some(100),
+    );
     assert_eq!(story.overheads, [(1, 3, 4)]);
 }
 
@@ -143,23 +147,23 @@ fn pinned_members_stay_on_their_cpus() {
 fn pins_that_do_not_fit_are_refused() {
     let pinned = |pinned| {
         let members = vec![task(0), guest(vec![vcpu(1, Rule::Unlimited, 0, 0)], &[0])];
-        let plan = Plan {
+        let plan = HierarchyPlan {
             pinned,
-            ..Plan::global(2, level(members))
+            ..HierarchyPlan::global(2, level(members))
         };
         simulate_plan(&plan, &mut [].as_slice(), &mut Vec::new(), None).err()
     };
     assert_eq!(pinned(vec![1, 0]), None);
     assert_eq!(
         pinned(vec![1]),
-        Some(PlanError::PinnedCount {
+        Some(HierarchyError::PinnedCount {
             pinned: 1,
             members: 2
         })
     );
     assert_eq!(
         pinned(vec![0, 2]),
-        Some(PlanError::PinnedCpu {
+        Some(HierarchyError::PinnedCpu {
             member: 1,
             cpu: 2,
             cpus: 2
@@ -170,19 +174,19 @@ fn pins_that_do_not_fit_are_refused() {
 #[test]
 fn guests_that_make_no_sense_are_refused() {
     let refused = |guest: Guest, locks: &[LockProtocol]| {
-        let plan = Plan {
+        let plan = HierarchyPlan {
             locks: locks.to_vec(),
-            ..Plan::on_one_cpu(level(vec![Member::Guest(guest)]))
+            ..HierarchyPlan::on_one_cpu(level(vec![LevelMember::Guest(guest)]))
         };
         simulate_plan(&plan, &mut [].as_slice(), &mut Vec::new(), None).err()
     };
-    let task = Task::of_rank(Rank::Fixed(0));
+    let task = PlannedTask::of_rank(Rank::Fixed(0));
     let none = Guest {
         shares_budget: false,
         vcpus: Vec::new(),
         tasks: vec![task.clone()],
     };
-    assert_eq!(refused(none, &[]), Some(PlanError::NoVirtualCpu));
+    assert_eq!(refused(none, &[]), Some(HierarchyError::NoVirtualCpu));
     let two = vec![
         vcpu(0, Rule::Unlimited, 0, 0),
         vcpu(1, Rule::Unlimited, 0, 0),
@@ -190,16 +194,16 @@ fn guests_that_make_no_sense_are_refused() {
     let boost = Guest {
         shares_budget: false,
         vcpus: two.clone(),
-        tasks: vec![Task {
+        tasks: vec![PlannedTask {
             boost: Some(ns(1)),
             ..task.clone()
         }],
     };
     assert_eq!(
         refused(boost, &[]),
-        Some(PlanError::BoostInGuest { task: 0 })
+        Some(HierarchyError::BoostInGuest { task: 0 })
     );
-    let section = Section {
+    let section = LockSection {
         lock: 0,
         after: ns(0),
         length: ns(1),
@@ -207,14 +211,14 @@ fn guests_that_make_no_sense_are_refused() {
     let ceiling = Guest {
         shares_budget: false,
         vcpus: two,
-        tasks: vec![Task {
+        tasks: vec![PlannedTask {
             sections: vec![section],
             ..task
         }],
     };
     assert_eq!(
         refused(ceiling.clone(), &[LockProtocol::Ceiling]),
-        Some(PlanError::CeilingOnSeveralCpus { cpus: 2 })
+        Some(HierarchyError::CeilingOnSeveralCpus { cpus: 2 })
     );
     assert_eq!(refused(ceiling, &[LockProtocol::Inheritance]), None);
 }
@@ -223,19 +227,19 @@ fn guests_that_make_no_sense_are_refused() {
 fn a_lock_of_another_level_is_no_obstacle() {
     // Both levels use rank 0; the holder in the first runs out of budget with its lock held.
     let with = |lock| {
-        let section = Section {
+        let section = LockSection {
             lock,
             after: ns(0),
             length: ns(4),
         };
-        Member::Task(Task {
+        LevelMember::Task(PlannedTask {
             sections: vec![section],
-            ..Task::of_rank(Rank::Fixed(0))
+            ..PlannedTask::of_rank(Rank::Fixed(0))
         })
     };
-    let plan = Plan {
+    let plan = HierarchyPlan {
         locks: vec![LockProtocol::Ceiling, LockProtocol::Ceiling],
-        ..Plan::on_one_cpu(level(vec![
+        ..HierarchyPlan::on_one_cpu(level(vec![
             reservation(
                 0,
                 Rule::Server(ServerKind::Deferrable),
@@ -258,7 +262,7 @@ fn a_lock_of_another_level_is_no_obstacle() {
 #[test]
 fn a_boost_comes_first_without_budget_and_spends_none() {
     let inside = vec![boosting(0, 50), task(1)];
-    let plan = Plan::on_one_cpu(level(vec![
+    let plan = HierarchyPlan::on_one_cpu(level(vec![
         task(0),
         reservation(5, Rule::Server(ServerKind::Deferrable), 3, 10, inside),
     ]));
@@ -272,7 +276,7 @@ fn a_boost_comes_first_without_budget_and_spends_none() {
 
 #[test]
 fn a_boost_is_withdrawn_in_time() {
-    let plan = Plan::on_one_cpu(level(vec![
+    let plan = HierarchyPlan::on_one_cpu(level(vec![
         task(0),
         reservation(
             5,
@@ -295,7 +299,7 @@ fn a_boost_reaches_through_all_reservations() {
         10,
         vec![boosting(0, 9)],
     );
-    let plan = Plan::on_one_cpu(level(vec![
+    let plan = HierarchyPlan::on_one_cpu(level(vec![
         task(0),
         reservation(
             5,
@@ -319,7 +323,7 @@ fn boosts_are_served_in_the_order_in_which_they_came() {
             vec![boosting(0, 50)],
         )
     };
-    let plan = Plan::on_one_cpu(level(vec![domain(1), domain(0)]));
+    let plan = HierarchyPlan::on_one_cpu(level(vec![domain(1), domain(0)]));
     assert_eq!(ends(&plan, &[(0, 0, 4), (1, 1, 4)]), [4, 8]);
 }
 
@@ -395,7 +399,7 @@ impl Host {
     }
 
     /// A supply's budget, period and rank; with fewer virtual CPUs than three some are left out.
-    fn known(&self, supply: usize) -> ((u64, u64), u64) {
+    fn supply_of(&self, supply: usize) -> ((u64, u64), u64) {
         let at = match supply.checked_sub(self.vcpus) {
             Some(reservation) => 3 + reservation,
             None => supply,
@@ -403,15 +407,15 @@ impl Host {
         (self.budgets[at], self.ranks[at])
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> HierarchyPlan {
         let supply = |supply: usize| {
-            let ((budget, period), rank) = self.known(supply);
+            let ((budget, period), rank) = self.supply_of(supply);
             vcpu(rank, Rule::Server(ServerKind::Deferrable), budget, period)
         };
         let ranks: Vec<u64> = (0..GUEST_TASKS as u64).collect();
         let mut members = vec![guest((0..self.vcpus).map(supply).collect(), &ranks)];
         for reservation in 0..RESERVATIONS {
-            let ((budget, period), rank) = self.known(self.vcpus + reservation);
+            let ((budget, period), rank) = self.supply_of(self.vcpus + reservation);
             let inside = match self.boosts[reservation] {
                 Some(bound) => boosting(0, bound),
                 None => task(0),
@@ -425,13 +429,13 @@ impl Host {
             ));
         }
         let pinned = (0..self.supplies()).map(|supply| supply % self.cpus);
-        Plan {
+        HierarchyPlan {
             pinned: if self.pinned {
                 pinned.collect()
             } else {
                 Vec::new()
             },
-            ..Plan::global(self.cpus, level(members))
+            ..HierarchyPlan::global(self.cpus, level(members))
         }
     }
 
@@ -485,7 +489,7 @@ impl Ticks<'_> {
 
     fn replenish(&mut self) {
         for supply in 0..self.host.supplies() {
-            let ((budget, period), _) = self.host.known(supply);
+            let ((budget, period), _) = self.host.supply_of(supply);
             if self.now.is_multiple_of(period) {
                 self.left[supply] = budget;
             }
@@ -558,7 +562,7 @@ impl Ticks<'_> {
             .collect();
         able.sort_by_key(|supply| match self.boost_of(*supply) {
             Some(since) => (0, since),
-            None => (1, self.host.known(*supply).1),
+            None => (1, self.host.supply_of(*supply).1),
         });
         if self.host.pinned {
             for cpu in 0..self.host.cpus {

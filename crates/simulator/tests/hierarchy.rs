@@ -3,23 +3,26 @@
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
-    Completion, Job, Level, Member, Piece, Plan, Rank, Reservation, Rule, ServerKind, Sink, Task,
-    simulate_plan,
+    Completion, HierarchyPlan, Job, Level, LevelMember, Piece, PlannedReservation, PlannedTask,
+    Rank, Rule, ServerKind, Sink, simulate_plan,
 };
 use tailbound_time::Duration;
 
 use crate::plans::{jobs, level, ns, reservation, task};
 
 /// The end of each job, by its number.
-fn ends(plan: &Plan, list: &[(usize, u64, u64)]) -> Vec<u64> {
-    let mut found: Vec<Completion> = Vec::new();
-    simulate_plan(plan, &mut jobs(list).as_slice(), &mut found, None).unwrap();
-    found.sort_by_key(|completion| completion.number);
-    found.iter().map(|completion| completion.end).collect()
+fn ends(plan: &HierarchyPlan, list: &[(usize, u64, u64)]) -> Vec<u64> {
+    let mut completions: Vec<Completion> = Vec::new();
+    simulate_plan(plan, &mut jobs(list).as_slice(), &mut completions, None).unwrap();
+    completions.sort_by_key(|completion| completion.number);
+    completions
+        .iter()
+        .map(|completion| completion.end)
+        .collect()
 }
 
-fn plan(members: Vec<Member>) -> Plan {
-    Plan::on_one_cpu(level(members))
+fn plan(members: Vec<LevelMember>) -> HierarchyPlan {
+    HierarchyPlan::on_one_cpu(level(members))
 }
 
 #[test]
@@ -30,7 +33,7 @@ fn the_lower_rank_preempts() {
 
 #[test]
 fn without_preemption_a_job_that_has_begun_ends_first() {
-    let plan = Plan::on_one_cpu(Level {
+    let plan = HierarchyPlan::on_one_cpu(Level {
         preemptive: false,
         ..level(vec![task(2), task(1), task(0)])
     });
@@ -39,7 +42,7 @@ fn without_preemption_a_job_that_has_begun_ends_first() {
 
 #[test]
 fn equals_take_turns() {
-    let plan = Plan::on_one_cpu(Level {
+    let plan = HierarchyPlan::on_one_cpu(Level {
         quantum: Some(ns(2)),
         ..level(vec![task(1), task(1), task(0)])
     });
@@ -49,7 +52,8 @@ fn equals_take_turns() {
 
 #[test]
 fn the_earliest_deadline_comes_first() {
-    let by_deadline = |relative| Member::Task(Task::of_rank(Rank::Deadline(ns(relative))));
+    let by_deadline =
+        |relative| LevelMember::Task(PlannedTask::of_rank(Rank::Deadline(ns(relative))));
     let plan = plan(vec![by_deadline(20), by_deadline(5)]);
     // The second of the short ones has its deadline at 14, before that of the long one at 20; the
     // third has it at 21.
@@ -91,7 +95,7 @@ fn an_inner_budget_is_spent_within_the_outer_one() {
 #[test]
 fn a_soft_server_goes_on_with_a_later_deadline() {
     let server = |rule| {
-        Member::Reservation(Reservation {
+        LevelMember::Reservation(PlannedReservation {
             rank: Rank::Deadline(Duration::ZERO),
             rule,
             budget: ns(2),
@@ -100,7 +104,7 @@ fn a_soft_server_goes_on_with_a_later_deadline() {
             inside: level(vec![task(0)]),
         })
     };
-    let other = Member::Task(Task::of_rank(Rank::Deadline(ns(12))));
+    let other = LevelMember::Task(PlannedTask::of_rank(Rank::Deadline(ns(12))));
     let soft = plan(vec![
         server(Rule::Server(ServerKind::SoftConstantBandwidth)),
         other.clone(),
@@ -155,7 +159,7 @@ impl Sink for Usage {
 }
 
 impl Usage {
-    fn of(plan: &Plan, list: &[(usize, u64, u64)]) -> Self {
+    fn of(plan: &HierarchyPlan, list: &[(usize, u64, u64)]) -> Self {
         let mut usage = Self::default();
         simulate_plan(plan, &mut jobs(list).as_slice(), &mut usage, None).unwrap();
         usage
@@ -255,8 +259,8 @@ fn shapes() -> impl Strategy<Value = (Vec<Shape>, Vec<(usize, u64, u64)>)> {
     })
 }
 
-fn tree(shapes: &[Shape]) -> Plan {
-    let mut members: Vec<Member> = shapes
+fn tree(shapes: &[Shape]) -> HierarchyPlan {
+    let mut members: Vec<LevelMember> = shapes
         .iter()
         .enumerate()
         .map(|(rank, shape)| {

@@ -11,12 +11,12 @@ const SHARED: &str = include_str!("../../../examples/shared-host/shared-host.tom
 fn the_shared_host_keeps_its_promises_and_halved_it_does_not() {
     let mut description = tailbound_model::parse(SHARED, "shared-host.toml").unwrap();
     let duration = Duration::from_secs(20);
-    let found = simulate_host(&query(&description, duration, Kept::Classes)).unwrap();
-    assert!(found.is_fine(), "{found:#?}");
-    let cache = found.services["cache"].as_ref().unwrap();
+    let simulation = simulate_host(&query(&description, duration, Kept::Classes)).unwrap();
+    assert!(simulation.is_fine(), "{simulation:#?}");
+    let cache = simulation.services["cache"].as_ref().unwrap();
     let p99 = cache.quantile(0.99).unwrap().high.unwrap();
     assert!(p99 <= Duration::from_millis(20), "{p99}");
-    let busy: f64 = found
+    let busy: f64 = simulation
         .cpus
         .iter()
         .filter(|cpu| cpu.cpu > 0)

@@ -8,7 +8,7 @@ use tailbound_model::{Description, InputFiles, ReservationServer, ServerKind, pa
 use tailbound_simulator::hierarchy::{Completion, Piece, Sink};
 use tailbound_simulator::host::{Growth, HostError, Kept, lay_out, simulate_host, simulate_layout};
 use tailbound_simulator::workload::releases;
-use tailbound_simulator::{SimulationQuery, simulate};
+use tailbound_simulator::{ServiceSimulationQuery, simulate};
 use tailbound_time::Duration;
 
 use crate::host::{query, recorded};
@@ -85,11 +85,11 @@ proptest! {
         let duration = ms(500);
         let mut asked = query(&description, duration, Kept::All);
         asked.warm_up = ms(100);
-        let found = simulate_host(&asked).unwrap();
+        let simulation = simulate_host(&asked).unwrap();
         let service = &description.services["work"];
         let sent = releases(service, ms(600), description.seed, &InputFiles::default()).unwrap();
         let alone = simulate(
-            &SimulationQuery {
+            &ServiceSimulationQuery {
                 name: "work",
                 service,
                 server: rule,
@@ -105,20 +105,20 @@ proptest! {
         // What is not done a whole duration later is left out of one and not of the other.
         let last = alone.jobs.iter().map(|job| job.completed.as_nanos()).max();
         prop_assume!(last.is_none_or(|last| last <= ms(1_200).as_nanos()));
-        let shape = |found: &tailbound_distribution::Distribution| found.samples().to_vec();
-        let whole = found.services["work"].as_ref().map(shape);
+        let shape = |responses: &tailbound_distribution::Distribution| responses.samples().to_vec();
+        let whole = simulation.services["work"].as_ref().map(shape);
         prop_assert_eq!(whole, Some(shape(&alone.overall)));
-        for task in &found.domains["service"].tasks {
+        for task in &simulation.domains["service"].tasks {
             let own = task.response_times.as_ref().map(shape);
             prop_assert_eq!(own, alone.per_task.get(&task.name).map(shape));
         }
         asked.kept = Kept::Classes;
         let classes = simulate_host(&asked).unwrap();
-        for (task, exact) in classes.domains["service"].tasks.iter().zip(&found.domains["service"].tasks) {
+        for (task, exact) in classes.domains["service"].tasks.iter().zip(&simulation.domains["service"].tasks) {
             prop_assert_eq!(task.longest_ns, exact.longest_ns);
             prop_assert_eq!(task.missed, exact.missed);
-            let median = |found: &tailbound_simulator::host::TaskResult| {
-                found.response_times.as_ref().and_then(|times| times.quantile(0.5))
+            let median = |result: &tailbound_simulator::host::TaskResult| {
+                result.response_times.as_ref().and_then(|times| times.quantile(0.5))
             };
             if let (Some(between), Some(exact)) = (median(task), median(exact)) {
                 prop_assert!(between.low <= exact.low);
@@ -152,7 +152,7 @@ proptest! {
                      offset = \"{offset}ms\" }}\nexecution_time = {{ kind = \"constant\", value = \"{work}us\" }}"
                 );
             }
-            parse(&text, "vas.toml").map(|found| (text, found))
+            parse(&text, "vas.toml").map(|description| (text, description))
         };
         // Each virtual CPU may need all tasks: 5 of 15% each are below 80%.
         let (_, partial) = machine("budget = \"36ms\", period = \"40ms\"").unwrap();
@@ -172,20 +172,20 @@ proptest! {
         };
         description.seed = u64::from(seed);
         let asked = query(&description, ms(60), Kept::Classes);
-        let found = match recorded(&asked) {
-            Ok((_, found)) => found,
+        let simulation = match recorded(&asked) {
+            Ok((_, simulation)) => simulation,
             Err(HostError::GuestWithoutReservation { .. }) => return Ok(()),
             Err(error) => panic!("{error}\n{text}"),
         };
-        for cpu in &found.cpus {
+        for cpu in &simulation.cpus {
             prop_assert!(cpu.busy_share + cpu.overhead_share <= 1.0 + 1e-9, "{:?}\n{}", cpu, text);
         }
-        for task in found.domains.values().flat_map(|domain| &domain.tasks) {
+        for task in simulation.domains.values().flat_map(|domain| &domain.tasks) {
             prop_assert!(task.missed <= task.released);
             prop_assert!(task.unfinished <= task.released);
         }
         let again = simulate_host(&asked).unwrap();
-        prop_assert_eq!(found, again);
+        prop_assert_eq!(simulation, again);
     }
 }
 
@@ -394,10 +394,10 @@ fn a_domain_inside_of_none_is_refused() {
     let asked = query(&description, ms(100), Kept::Classes);
     let refused = simulate_host(&asked).unwrap_err();
     assert!(matches!(refused, HostError::NoOuter { .. }), "{refused}");
-    let told = refused.to_string();
+    let message = refused.to_string();
     assert!(
-        told.starts_with("domains.box.inside: there is no domain `machine`"),
-        "{told}"
+        message.starts_with("domains.box.inside: there is no domain `machine`"),
+        "{message}"
     );
 }
 

@@ -11,7 +11,7 @@ use tailbound_time::Duration;
 use crate::host::{Recorded, query, recorded};
 
 /// The schedule as text: what is said of each CPU up to `until`.
-fn told(recorded: &Recorded, until: u64) -> String {
+fn schedule_text(recorded: &Recorded, until: u64) -> String {
     let mut text = String::new();
     for (cpu, pieces) in &recorded.by_cpu {
         let mut parts: Vec<(String, u64, u64)> = Vec::new();
@@ -40,7 +40,7 @@ fn hosts_run_as_worked_out_by_hand() {
     let mut seen = 0;
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_none_or(|found| found != "toml") {
+        if path.extension().is_none_or(|ending| ending != "toml") {
             continue;
         }
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -49,9 +49,13 @@ fn hosts_run_as_worked_out_by_hand() {
         let expected = fs::read_to_string(path.with_extension("schedule")).unwrap();
         let duration = description.experiment.duration;
         let query = query(&description, duration, Kept::Classes);
-        let (recorded, found) = recorded(&query).unwrap();
-        assert_eq!(told(&recorded, duration.as_nanos()), expected, "{name}");
-        let domains = found.domains.iter();
+        let (recorded, simulation) = recorded(&query).unwrap();
+        assert_eq!(
+            schedule_text(&recorded, duration.as_nanos()),
+            expected,
+            "{name}"
+        );
+        let domains = simulation.domains.iter();
         let grows = domains.filter(|(_, domain)| domain.growth.is_some());
         let grows: Vec<&str> = grows.map(|(name, _)| name.as_str()).collect();
         // In that one `low` needs 35% and has 30%; the container gets its 15%.
@@ -85,11 +89,11 @@ tasks.work = { arrivals = { kind = "periodic", period = "10ms" }, execution_time
 fn what_is_boosted_needs_no_budget() {
     let agent = r#"tasks.agent = { arrivals = { kind = "periodic", period = "10ms" }, execution_time = { kind = "constant", value = "2ms" }, priority = 9, boost = "5ms" }"#;
     let text = format!("{BOOSTED}{agent}\n");
-    let found = simulated(&text);
+    let simulation = simulated(&text);
     // 45% where 30% are reserved, and every job is in time.
-    assert_eq!(found.domains["vm"].growth, None);
+    assert_eq!(simulation.domains["vm"].growth, None);
     assert!(
-        found.domains["vm"]
+        simulation.domains["vm"]
             .tasks
             .iter()
             .all(|task| task.missed == 0)
@@ -106,12 +110,12 @@ kind = "qemu-vm"
 reservation = { budget = "5ms", period = "10ms", cpus = [0], priority = 80 }
 tasks.loop = { arrivals = { kind = "periodic", period = "10ms" }, execution_time = { kind = "constant", value = "4ms" } }
 "#;
-    let found = simulated(&format!("{BOOSTED}{rest}").replace("2500us", "1us"));
+    let simulation = simulated(&format!("{BOOSTED}{rest}").replace("2500us", "1us"));
     assert!(matches!(
-        found.domains["control"].growth,
+        simulation.domains["control"].growth,
         Some(Growth::Measured { .. })
     ));
-    let agent = found.domains["vm"].tasks.iter();
+    let agent = simulation.domains["vm"].tasks.iter();
     let agent = agent.filter(|task| task.name == "agent");
     assert!(agent.map(|task| task.missed).eq([0]));
 }
@@ -120,8 +124,8 @@ tasks.loop = { arrivals = { kind = "periodic", period = "10ms" }, execution_time
 fn a_boost_of_an_overloaded_task_ends() {
     // 300,000 jobs, of which most are never done.
     let agent = r#"tasks.agent = { arrivals = { kind = "periodic", period = "100us" }, execution_time = { kind = "constant", value = "150us" }, priority = 9, boost = "10us" }"#;
-    let found = simulated(&format!("{BOOSTED}{agent}\n"));
-    assert!(found.domains["vm"].growth.is_some());
+    let simulation = simulated(&format!("{BOOSTED}{agent}\n"));
+    assert!(simulation.domains["vm"].growth.is_some());
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
-    Completion, Level, LockProtocol, Member, Piece, Plan, PlanError, Rank, Reservation, Rule,
-    Section, ServerKind, Sink, Task, simulate_plan,
+    Completion, HierarchyError, HierarchyPlan, Level, LevelMember, LockProtocol, LockSection,
+    Piece, PlannedReservation, PlannedTask, Rank, Rule, ServerKind, Sink, simulate_plan,
 };
 use tailbound_time::Duration;
 
@@ -17,13 +17,13 @@ const LOCKS: usize = 3;
 /// Lock, begin and length of each section.
 type Sections = Vec<(usize, u64, u64)>;
 
-fn task(rank: Rank, sections: &[(usize, u64, u64)]) -> Member {
-    let sections = sections.iter().map(|(lock, after, length)| Section {
+fn task(rank: Rank, sections: &[(usize, u64, u64)]) -> LevelMember {
+    let sections = sections.iter().map(|(lock, after, length)| LockSection {
         lock: *lock,
         after: ns(*after),
         length: ns(*length),
     });
-    Member::Task(Task {
+    LevelMember::Task(PlannedTask {
         rank,
         sections: sections.collect(),
         boost: None,
@@ -31,22 +31,25 @@ fn task(rank: Rank, sections: &[(usize, u64, u64)]) -> Member {
 }
 
 /// Tasks in the order of their ranks.
-fn plan(cpus: usize, locking: LockProtocol, tasks: &[Sections]) -> Plan {
+fn plan(cpus: usize, locking: LockProtocol, tasks: &[Sections]) -> HierarchyPlan {
     let member = |(rank, sections): (usize, &Sections)| task(Rank::Fixed(rank as u64), sections);
-    Plan {
+    HierarchyPlan {
         locks: vec![locking; LOCKS],
-        ..Plan::global(
+        ..HierarchyPlan::global(
             cpus,
             Level::of(tasks.iter().enumerate().map(member).collect()),
         )
     }
 }
 
-fn ends(plan: &Plan, list: &[(usize, u64, u64)]) -> Result<Vec<u64>, PlanError> {
-    let mut found: Vec<Completion> = Vec::new();
-    simulate_plan(plan, &mut jobs(list).as_slice(), &mut found, None)?;
-    found.sort_by_key(|completion| completion.number);
-    Ok(found.iter().map(|completion| completion.end).collect())
+fn ends(plan: &HierarchyPlan, list: &[(usize, u64, u64)]) -> Result<Vec<u64>, HierarchyError> {
+    let mut completions: Vec<Completion> = Vec::new();
+    simulate_plan(plan, &mut jobs(list).as_slice(), &mut completions, None)?;
+    completions.sort_by_key(|completion| completion.number);
+    Ok(completions
+        .iter()
+        .map(|completion| completion.end)
+        .collect())
 }
 
 /// The lowest task holds what the highest needs; the middle one needs nothing.
@@ -91,12 +94,12 @@ fn crossed() -> [Sections; 2] {
 fn a_deadlock_is_an_error() {
     let list = [(1, 0, 6), (0, 2, 6)];
     for locking in [LockProtocol::None, LockProtocol::Inheritance] {
-        let found = ends(&plan(1, locking, &crossed()), &list);
+        let outcome = ends(&plan(1, locking, &crossed()), &list);
         // 1 has lock 1 from 1 on; 0 runs from 2, has lock 0 from 3, waits for 1 at 4; 1 goes on, 4-5,
         // and asks for 0.
         assert_eq!(
-            found,
-            Err(PlanError::Deadlock {
+            outcome,
+            Err(HierarchyError::Deadlock {
                 task: 1,
                 lock: 0,
                 at: ns(5)
@@ -125,10 +128,10 @@ fn inheritance_goes_along_the_chain() {
         vec![(1, 1, 3)],
     ];
     let list = [(3, 0, 5), (2, 2, 6), (1, 5, 9), (0, 5, 3)];
-    let found = ends(&plan(1, LockProtocol::Inheritance, &tasks), &list).unwrap();
+    let ends_at = ends(&plan(1, LockProtocol::Inheritance, &tasks), &list).unwrap();
     // 3: 0-2, 2: 2-4 waits for 1; 3: 4-5; 0: 5-6 waits for 0; 3: 6-7 gives back 1; 2: 7-10 gives back
     // 0; 0: 10-12; 1: 12-21; 2: 21-22; 3: 22-23.
-    assert_eq!(found, [23, 22, 21, 12]);
+    assert_eq!(ends_at, [23, 22, 21, 12]);
 }
 
 #[test]
@@ -137,7 +140,7 @@ fn nonsense_is_refused_with_a_reason() {
     let crossing = vec![(0, 0, 3), (1, 2, 3)];
     assert_eq!(
         with(LockProtocol::None, crossing),
-        Err(PlanError::Sections {
+        Err(HierarchyError::Sections {
             task: 0,
             section: 1
         })
@@ -145,7 +148,7 @@ fn nonsense_is_refused_with_a_reason() {
     let twice = vec![(0, 0, 3), (0, 1, 1)];
     assert_eq!(
         with(LockProtocol::None, twice),
-        Err(PlanError::Sections {
+        Err(HierarchyError::Sections {
             task: 0,
             section: 1
         })
@@ -153,27 +156,27 @@ fn nonsense_is_refused_with_a_reason() {
     let several = plan(2, LockProtocol::Ceiling, &[vec![(0, 0, 1)]]);
     assert_eq!(
         ends(&several, &[]),
-        Err(PlanError::CeilingOnSeveralCpus { cpus: 2 })
+        Err(HierarchyError::CeilingOnSeveralCpus { cpus: 2 })
     );
     let root = |members| Level::of(members);
     let unknown = with(LockProtocol::None, vec![(LOCKS, 0, 1)]);
     assert_eq!(
         unknown,
-        Err(PlanError::UnknownLock {
+        Err(HierarchyError::UnknownLock {
             task: 0,
             lock: LOCKS,
             locks: LOCKS
         })
     );
-    let by_deadline = Plan {
+    let by_deadline = HierarchyPlan {
         locks: vec![LockProtocol::ImmediateCeiling],
-        ..Plan::on_one_cpu(root(vec![task(Rank::Deadline(ns(5)), &[(0, 0, 1)])]))
+        ..HierarchyPlan::on_one_cpu(root(vec![task(Rank::Deadline(ns(5)), &[(0, 0, 1)])]))
     };
     assert_eq!(
         ends(&by_deadline, &[]),
-        Err(PlanError::CeilingOfDeadlines { task: 0 })
+        Err(HierarchyError::CeilingOfDeadlines { task: 0 })
     );
-    let inside = Member::Reservation(Reservation {
+    let inside = LevelMember::Reservation(PlannedReservation {
         rank: Rank::Fixed(0),
         rule: Rule::Server(ServerKind::Deferrable),
         budget: ns(1),
@@ -181,13 +184,13 @@ fn nonsense_is_refused_with_a_reason() {
         phase: Duration::ZERO,
         inside: root(vec![task(Rank::Fixed(0), &[(0, 0, 1)])]),
     });
-    let across = Plan {
+    let across = HierarchyPlan {
         locks: vec![LockProtocol::None],
-        ..Plan::on_one_cpu(root(vec![inside, task(Rank::Fixed(1), &[(0, 0, 1)])]))
+        ..HierarchyPlan::on_one_cpu(root(vec![inside, task(Rank::Fixed(1), &[(0, 0, 1)])]))
     };
     assert_eq!(
         ends(&across, &[]),
-        Err(PlanError::LockAcrossLevels { lock: 0, task: 1 })
+        Err(HierarchyError::LockAcrossLevels { lock: 0, task: 1 })
     );
 }
 
@@ -406,8 +409,8 @@ proptest! {
         ]),
     ) {
         let mut ticks = Ticks { protocol, tasks: &tasks, active: Vec::new() };
-        let found = ends(&plan(1, protocol, &tasks), &list).unwrap();
-        prop_assert_eq!(found, ticks.run(&list));
+        let completions = ends(&plan(1, protocol, &tasks), &list).unwrap();
+        prop_assert_eq!(completions, ticks.run(&list));
     }
 
     #[test]

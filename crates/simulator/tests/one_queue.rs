@@ -4,8 +4,8 @@
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
-    Completion, Guest, Job, LockProtocol, Member, Outcome, Piece, Plan, PlanError, Rank, Rule,
-    Sink, Task, VirtualCpu, simulate_plan,
+    Completion, Guest, HierarchyError, HierarchyPlan, Job, LevelMember, LockProtocol, Piece,
+    PlannedTask, Rank, Rule, SimulationEnd, Sink, VirtualCpu, simulate_plan,
 };
 
 use crate::plans::{level, ns};
@@ -54,10 +54,10 @@ impl<const WHOLE: bool> Sink for Story<WHOLE> {
 
 impl<const WHOLE: bool> Story<WHOLE> {
     pub fn of(
-        plan: &Plan,
+        plan: &HierarchyPlan,
         mut jobs: &[Job],
         horizon: Option<u64>,
-    ) -> (Self, Result<Outcome, PlanError>) {
+    ) -> (Self, Result<SimulationEnd, HierarchyError>) {
         let mut story = Self::default();
         let outcome = simulate_plan(plan, &mut jobs, &mut story, horizon.map(ns));
         story.join();
@@ -87,18 +87,18 @@ impl<const WHOLE: bool> Story<WHOLE> {
 }
 
 /// The plan with a lock that nobody uses.
-fn in_general(plan: &Plan) -> Plan {
-    Plan {
+fn in_general(plan: &HierarchyPlan) -> HierarchyPlan {
+    HierarchyPlan {
         locks: vec![LockProtocol::None],
         ..plan.clone()
     }
 }
 
 /// The tasks on so many CPUs of a host, or of a guest whose virtual CPUs have every second CPU.
-fn plan(ranks: &[Rank], cpus: usize, in_guest: bool) -> Plan {
-    let tasks = ranks.iter().map(|rank| Task::of_rank(*rank));
+fn plan(ranks: &[Rank], cpus: usize, in_guest: bool) -> HierarchyPlan {
+    let tasks = ranks.iter().map(|rank| PlannedTask::of_rank(*rank));
     if !in_guest {
-        return Plan::global(cpus, level(tasks.map(Member::Task).collect()));
+        return HierarchyPlan::global(cpus, level(tasks.map(LevelMember::Task).collect()));
     }
     let vcpu = |_| VirtualCpu {
         rank: Rank::Fixed(0),
@@ -112,9 +112,9 @@ fn plan(ranks: &[Rank], cpus: usize, in_guest: bool) -> Plan {
         vcpus: (0..cpus).map(vcpu).collect(),
         tasks: tasks.collect(),
     };
-    Plan {
+    HierarchyPlan {
         pinned: (0..cpus).map(|cpu| 2 * cpu + 1).collect(),
-        ..Plan::global(2 * cpus, level(vec![Member::Guest(guest)]))
+        ..HierarchyPlan::global(2 * cpus, level(vec![LevelMember::Guest(guest)]))
     }
 }
 
@@ -153,9 +153,9 @@ proptest! {
     #[test]
     fn one_queue_runs_as_in_the_general_engine(
         ranks in ranks(), mut jobs in jobs(), cpus in 1_usize..6, in_guest: bool,
-        horizon in prop::option::of(0_u64..100), known in 0..8,
+        horizon in prop::option::of(0_u64..100), valid in 0..8,
     ) {
-        if known > 0 {
+        if valid > 0 {
             jobs.iter_mut().for_each(|job| job.task %= ranks.len());
         }
         let plan = plan(&ranks, cpus, in_guest);

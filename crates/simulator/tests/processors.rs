@@ -3,8 +3,9 @@
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
-    Completion, Job, Level, Member, Outcome, Piece, Plan, PlanError, Rank, Reservation,
-    ReservationError, Rule, ServerKind, Sink, Speed, Task, Window, simulate_plan,
+    Completion, HierarchyError, HierarchyPlan, Job, Level, LevelMember, Piece, PlannedReservation,
+    PlannedTask, Rank, ReservationError, Rule, ServerKind, SimulationEnd, Sink, Speed, Window,
+    simulate_plan,
 };
 use tailbound_simulator::{HostOverheads, HostTick};
 use tailbound_time::Duration;
@@ -34,7 +35,11 @@ impl Sink for Story {
 }
 
 impl Story {
-    fn of(plan: &Plan, list: &[(usize, u64, u64)], horizon: Option<u64>) -> (Self, Outcome) {
+    fn of(
+        plan: &HierarchyPlan,
+        list: &[(usize, u64, u64)],
+        horizon: Option<u64>,
+    ) -> (Self, SimulationEnd) {
         let mut story = Self::default();
         let jobs = jobs(list);
         let outcome = simulate_plan(plan, &mut jobs.as_slice(), &mut story, horizon.map(ns));
@@ -51,20 +56,20 @@ impl Story {
     }
 }
 
-fn ends(plan: &Plan, list: &[(usize, u64, u64)]) -> Vec<u64> {
+fn ends(plan: &HierarchyPlan, list: &[(usize, u64, u64)]) -> Vec<u64> {
     Story::of(plan, list, None).0.ends(list.len())
 }
 
 #[test]
 fn two_cpus_run_the_two_first() {
-    let plan = Plan::global(2, level(vec![task(0), task(1), task(2)]));
+    let plan = HierarchyPlan::global(2, level(vec![task(0), task(1), task(2)]));
     // 2 waits for the end of 1, and is interrupted by nobody.
     assert_eq!(ends(&plan, &[(0, 0, 6), (1, 0, 2), (2, 0, 3)]), [6, 2, 5]);
 }
 
 #[test]
 fn the_job_of_least_rank_is_preempted_and_goes_on_elsewhere() {
-    let plan = Plan::global(2, level(vec![task(0), task(1), task(2)]));
+    let plan = HierarchyPlan::global(2, level(vec![task(0), task(1), task(2)]));
     let (story, _) = Story::of(&plan, &[(2, 0, 6), (1, 1, 4), (0, 2, 8)], None);
     // 2 runs on CPU 0 until 0 comes at 2; CPU 1 is free at 5, where it goes on.
     assert_eq!(story.ends(3), [9, 5, 10]);
@@ -80,18 +85,18 @@ fn the_job_of_least_rank_is_preempted_and_goes_on_elsewhere() {
 #[test]
 fn dhall_s_effect_under_global_deadlines() {
     // Two light tasks with deadline 10 keep both CPUs first; the heavy one misses its 11.
-    let light = || Member::Task(Task::of_rank(Rank::Deadline(ns(10))));
-    let heavy = Member::Task(Task::of_rank(Rank::Deadline(ns(11))));
-    let plan = Plan::global(2, level(vec![light(), light(), heavy]));
+    let light = || LevelMember::Task(PlannedTask::of_rank(Rank::Deadline(ns(10))));
+    let heavy = LevelMember::Task(PlannedTask::of_rank(Rank::Deadline(ns(11))));
+    let plan = HierarchyPlan::global(2, level(vec![light(), light(), heavy]));
     assert_eq!(ends(&plan, &[(0, 0, 2), (1, 0, 2), (2, 0, 10)]), [2, 2, 12]);
 }
 
 #[test]
 fn a_slow_cpu_takes_longer_and_the_first_get_the_fast_one() {
     let half = Speed::from_permille(500).unwrap();
-    let plan = Plan {
+    let plan = HierarchyPlan {
         cpus: vec![half, Speed::FULL],
-        ..Plan::global(0, level(vec![task(0), task(1)]))
+        ..HierarchyPlan::global(0, level(vec![task(0), task(1)]))
     };
     // 0 on the fast one until 4; 1 has done 2 of 5 by then, and goes on there.
     assert_eq!(ends(&plan, &[(0, 0, 4), (1, 0, 5)]), [4, 7]);
@@ -100,9 +105,9 @@ fn a_slow_cpu_takes_longer_and_the_first_get_the_fast_one() {
 #[test]
 fn work_that_does_not_divide_ends_at_the_next_nanosecond() {
     let third = Speed::from_permille(333).unwrap();
-    let plan = Plan {
+    let plan = HierarchyPlan {
         cpus: vec![third],
-        ..Plan::global(0, level(vec![task(0)]))
+        ..HierarchyPlan::global(0, level(vec![task(0)]))
     };
     assert_eq!(ends(&plan, &[(0, 0, 1), (0, 10, 2)]), [4, 17]);
 }
@@ -115,7 +120,7 @@ fn a_partition_runs_in_its_windows_only() {
     };
     let first = Rule::Windows(vec![window(0, 3), window(6, 2)]);
     let second = Rule::Windows(vec![window(3, 3)]);
-    let plan = Plan::on_one_cpu(level(vec![
+    let plan = HierarchyPlan::on_one_cpu(level(vec![
         ranked_reservation(Rank::Fixed(0), first, 0, 10, vec![task(0)]),
         ranked_reservation(Rank::Fixed(0), second, 0, 10, vec![task(0)]),
         task(9),
@@ -133,14 +138,15 @@ fn windows_of_a_frame_that_begins_later_reach_back() {
         offset: ns(6),
         length: ns(4),
     };
-    let plan = Plan::on_one_cpu(level(vec![Member::Reservation(Reservation {
-        rank: Rank::Fixed(0),
-        rule: Rule::Windows(vec![window]),
-        budget: Duration::ZERO,
-        period: ns(10),
-        phase: ns(2),
-        inside: level(vec![task(0)]),
-    })]));
+    let plan =
+        HierarchyPlan::on_one_cpu(level(vec![LevelMember::Reservation(PlannedReservation {
+            rank: Rank::Fixed(0),
+            rule: Rule::Windows(vec![window]),
+            budget: Duration::ZERO,
+            period: ns(10),
+            phase: ns(2),
+            inside: level(vec![task(0)]),
+        })]));
     // Frames at -8, 2, 12: windows -2 to 2, 8 to 12.
     assert_eq!(ends(&plan, &[(0, 0, 5)]), [11]);
 }
@@ -158,7 +164,7 @@ fn three_virtual_cpus_share_two() {
             vec![task(0)],
         )
     };
-    let plan = Plan::global(2, level(vec![vcpu(4, 10), vcpu(3, 6), vcpu(5, 12)]));
+    let plan = HierarchyPlan::global(2, level(vec![vcpu(4, 10), vcpu(3, 6), vcpu(5, 12)]));
     // Deadlines 10, 6, 12. 0-3: the second and the first; at 3 the second's budget is used up, the
     // third runs from 3 on; at 4 the first's. At 6 the second is back (12, it got ready later than
     // the third); it runs 6-9 beside the third, whose budget ends at 8. At 10 the first is back.
@@ -173,9 +179,9 @@ fn overheads_take_their_time_before_the_job() {
         interrupt: ns(3),
         ..HostOverheads::default()
     };
-    let plan = Plan {
+    let plan = HierarchyPlan {
         overheads,
-        ..Plan::on_one_cpu(level(vec![task(0), task(1)]))
+        ..HierarchyPlan::on_one_cpu(level(vec![task(0), task(1)]))
     };
     let (story, outcome) = Story::of(&plan, &[(1, 0, 10), (0, 8, 4)], Some(1000));
     // 0: interrupt 3, look 2, switch 1; the job from 6. At 8: the same again, the other job 14-18;
@@ -198,9 +204,9 @@ fn going_to_another_cpu_costs_a_migration() {
         migration: ns(5),
         ..HostOverheads::default()
     };
-    let plan = Plan {
+    let plan = HierarchyPlan {
         overheads,
-        ..Plan::global(2, level(vec![task(0), task(1), task(2)]))
+        ..HierarchyPlan::global(2, level(vec![task(0), task(1), task(2)]))
     };
     let list = [(2, 0, 6), (1, 1, 4), (0, 2, 8)];
     assert_eq!(Story::of(&plan, &list, Some(100)).0.ends(3), [14, 5, 10]);
@@ -215,9 +221,9 @@ fn ticks_come_on_every_cpu_whatever_runs() {
         }),
         ..HostOverheads::default()
     };
-    let plan = Plan {
+    let plan = HierarchyPlan {
         overheads,
-        ..Plan::global(2, level(vec![task(0)]))
+        ..HierarchyPlan::global(2, level(vec![task(0)]))
     };
     let (story, _) = Story::of(&plan, &[(0, 5, 10)], Some(40));
     assert_eq!(story.ends(1), [17]);
@@ -231,12 +237,12 @@ fn a_job_that_ends_as_a_tick_comes_is_done_before_it() {
         period: ns(10),
         cost: ns(2),
     });
-    let plan = Plan {
+    let plan = HierarchyPlan {
         overheads: HostOverheads {
             tick,
             ..HostOverheads::default()
         },
-        ..Plan::on_one_cpu(level(vec![task(0), task(1)]))
+        ..HierarchyPlan::on_one_cpu(level(vec![task(0), task(1)]))
     };
     let (story, _) = Story::of(&plan, &[(0, 0, 10), (1, 0, 3)], Some(40));
     assert_eq!(story.ends(2), [10, 15]);
@@ -244,18 +250,18 @@ fn a_job_that_ends_as_a_tick_comes_is_done_before_it() {
 
 #[test]
 fn nonsense_is_refused_with_a_reason() {
-    let simulate = |plan: &Plan, list: &[(usize, u64, u64)]| {
-        let mut found: Vec<Completion> = Vec::new();
-        simulate_plan(plan, &mut jobs(list).as_slice(), &mut found, None)
+    let simulate = |plan: &HierarchyPlan, list: &[(usize, u64, u64)]| {
+        let mut completions: Vec<Completion> = Vec::new();
+        simulate_plan(plan, &mut jobs(list).as_slice(), &mut completions, None)
     };
-    let one = Plan::on_one_cpu(level(vec![task(0)]));
+    let one = HierarchyPlan::on_one_cpu(level(vec![task(0)]));
     assert_eq!(
-        simulate(&Plan::global(0, level(vec![])), &[]),
-        Err(PlanError::NoCpu)
+        simulate(&HierarchyPlan::global(0, level(vec![])), &[]),
+        Err(HierarchyError::NoCpu)
     );
     assert!(matches!(
         simulate(&one, &[(1, 0, 1)]),
-        Err(PlanError::UnknownTask {
+        Err(HierarchyError::UnknownTask {
             task: 1,
             tasks: 1,
             ..
@@ -263,51 +269,54 @@ fn nonsense_is_refused_with_a_reason() {
     ));
     assert_eq!(
         simulate(&one, &[(0, 0, u64::MAX)]),
-        Err(PlanError::Overflow)
+        Err(HierarchyError::Overflow)
     );
     let tick = Some(HostTick {
         period: ns(2),
         cost: ns(2),
     });
-    let plan = Plan {
+    let plan = HierarchyPlan {
         overheads: HostOverheads {
             tick,
             ..HostOverheads::default()
         },
         ..one.clone()
     };
-    assert!(matches!(simulate(&plan, &[]), Err(PlanError::Tick { .. })));
-    let plan = Plan {
+    assert!(matches!(
+        simulate(&plan, &[]),
+        Err(HierarchyError::Tick { .. })
+    ));
+    let plan = HierarchyPlan {
         overheads: HostOverheads {
             interrupt: ns(1),
             ..HostOverheads::default()
         },
         ..one
     };
-    assert_eq!(simulate(&plan, &[]), Err(PlanError::HorizonMissing));
+    assert_eq!(simulate(&plan, &[]), Err(HierarchyError::HorizonMissing));
 }
 
 #[test]
 fn a_reservation_that_makes_no_sense_is_refused_with_a_reason() {
     let with = |rule, budget, period| {
         let member = ranked_reservation(Rank::Fixed(0), rule, budget, period, vec![task(0)]);
-        let plan = Plan::on_one_cpu(level(vec![member]));
+        let plan = HierarchyPlan::on_one_cpu(level(vec![member]));
         simulate_plan(&plan, &mut [].as_slice(), &mut Vec::new(), None)
     };
     assert!(matches!(
         with(Rule::Server(ServerKind::Deferrable), 3, 2),
-        Err(PlanError::Reservation {
+        Err(HierarchyError::Reservation {
             reservation: 1,
             error: ReservationError::Budget { .. }
         })
     ));
     assert!(matches!(
         with(Rule::Server(ServerKind::Deferrable), 0, 0),
-        Err(PlanError::Reservation { .. })
+        Err(HierarchyError::Reservation { .. })
     ));
     assert_eq!(
         with(Rule::Windows(Vec::new()), 0, 2),
-        Err(PlanError::Reservation {
+        Err(HierarchyError::Reservation {
             reservation: 1,
             error: ReservationError::NoWindow
         })
@@ -318,7 +327,7 @@ fn a_reservation_that_makes_no_sense_is_refused_with_a_reason() {
     };
     assert!(matches!(
         with(Rule::Windows(vec![late]), 0, 2),
-        Err(PlanError::Reservation {
+        Err(HierarchyError::Reservation {
             error: ReservationError::Window { window: 0, .. },
             ..
         })
@@ -334,10 +343,10 @@ fn a_source_out_of_order_is_refused() {
         work: 1,
     };
     let early = Job { release: 3, ..late };
-    let mut found: Vec<Completion> = Vec::new();
-    let plan = Plan::on_one_cpu(level(vec![task(0)]));
-    let outcome = simulate_plan(&plan, &mut [late, early].as_slice(), &mut found, None);
-    assert!(matches!(outcome, Err(PlanError::OutOfOrder { .. })));
+    let mut completions: Vec<Completion> = Vec::new();
+    let plan = HierarchyPlan::on_one_cpu(level(vec![task(0)]));
+    let outcome = simulate_plan(&plan, &mut [late, early].as_slice(), &mut completions, None);
+    assert!(matches!(outcome, Err(HierarchyError::OutOfOrder { .. })));
 }
 
 // The oracle.
@@ -378,7 +387,7 @@ fn hosts() -> impl Strategy<Value = Host> {
 }
 
 impl Host {
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> HierarchyPlan {
         let member = |index: usize| match (&self.budgets, &self.deadlines) {
             (Some(budgets), _) => {
                 let (budget, period) = budgets[index];
@@ -392,7 +401,7 @@ impl Host {
                 )
             }
             (None, Some(deadlines)) => {
-                Member::Task(Task::of_rank(Rank::Deadline(ns(deadlines[index]))))
+                LevelMember::Task(PlannedTask::of_rank(Rank::Deadline(ns(deadlines[index]))))
             }
             (None, None) => task(index as u64),
         };
@@ -400,9 +409,9 @@ impl Host {
             .speeds
             .iter()
             .map(|it| Speed::from_permille(*it).unwrap());
-        Plan {
+        HierarchyPlan {
             cpus: speeds.collect(),
-            ..Plan::global(
+            ..HierarchyPlan::global(
                 0,
                 Level {
                     preemptive: self.preemptive,
@@ -487,7 +496,7 @@ proptest! {
             interrupt: ns(costs[3]),
             tick: Some(HostTick { period: ns(10), cost: ns(costs[4]) }),
         };
-        let plan = Plan { overheads, ..host.plan() };
+        let plan = HierarchyPlan { overheads, ..host.plan() };
         let horizon = 3000;
         let (story, outcome) = Story::of(&plan, &host.jobs, Some(horizon));
         let end = outcome.end.as_nanos();

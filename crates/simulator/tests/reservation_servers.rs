@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tailbound_model::{Arrivals, ExecutionTime, ReservationServer, Scheduling, Service, Task};
 use tailbound_simulator::workload::{Release, releases};
-use tailbound_simulator::{SimulationError, SimulationQuery, simulate};
+use tailbound_simulator::{ServiceSimulationQuery, SimulationError, simulate};
 use tailbound_time::{Duration, Instant};
 
 use crate::fifo_server::{ServerState, fifo_response_times};
@@ -101,8 +101,12 @@ fn service(scheduling: Scheduling, tasks: &[(&str, Task)]) -> Service {
     }
 }
 
-fn query(service: &Service, server: ReservationServer, phase: Duration) -> SimulationQuery<'_> {
-    SimulationQuery {
+fn query(
+    service: &Service,
+    server: ReservationServer,
+    phase: Duration,
+) -> ServiceSimulationQuery<'_> {
+    ServiceSimulationQuery {
         name: "s",
         service,
         server,
@@ -124,18 +128,15 @@ fn rate_monotonic_order_preempts_and_resumes() {
         Scheduling::RateMonotonic,
         &[("long", task(100, 0, 6)), ("short", task(10, 2, 2))],
     );
-    let found = released(&service, ms(20));
-    let simulation = simulate(
-        &query(&service, ReservationServer::Dedicated, ms(0)),
-        &found,
-    )
-    .unwrap();
+    let jobs = released(&service, ms(20));
+    let simulation =
+        simulate(&query(&service, ReservationServer::Dedicated, ms(0)), &jobs).unwrap();
     let completed: Vec<_> = simulation
         .jobs
         .iter()
         .map(|job| {
             (
-                found[job.release].task.as_str(),
+                jobs[job.release].task.as_str(),
                 job.completed.as_nanos() / 1_000_000,
             )
         })
@@ -147,13 +148,10 @@ fn rate_monotonic_order_preempts_and_resumes() {
 #[test]
 fn a_job_without_execution_time_is_named() {
     let service = service(Scheduling::Fifo, &[("t", task(10, 0, 1))]);
-    let mut found = released(&service, ms(30));
-    found[1].execution = None;
+    let mut jobs = released(&service, ms(30));
+    jobs[1].execution = None;
     assert_eq!(
-        simulate(
-            &query(&service, ReservationServer::Dedicated, ms(0)),
-            &found
-        ),
+        simulate(&query(&service, ReservationServer::Dedicated, ms(0)), &jobs),
         Err(SimulationError::ExecutionTimeUnknown {
             index: 1,
             task: "t".into()
@@ -240,9 +238,9 @@ proptest! {
             Scheduling::RateMonotonic,
             &[("a", task(10, 0, 1)), ("b", task(35, 3, 4)), ("c", task(70, 8, 9))],
         );
-        let found = released(&service, ms(700));
-        let once = simulate(&query(&service, server, ms(phase)), &found).unwrap();
-        let again = simulate(&query(&service, server, ms(phase)), &found).unwrap();
+        let jobs = released(&service, ms(700));
+        let once = simulate(&query(&service, server, ms(phase)), &jobs).unwrap();
+        let again = simulate(&query(&service, server, ms(phase)), &jobs).unwrap();
         prop_assert_eq!(once, again);
     }
 }

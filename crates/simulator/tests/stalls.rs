@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tailbound_model::{Arrivals, ExecutionTime, ReservationServer, Service, Task};
 use tailbound_simulator::workload::Release;
-use tailbound_simulator::{SimulationError, SimulationQuery, Stall, simulate_with_stalls};
+use tailbound_simulator::{ServiceSimulationQuery, SimulationError, Stall, simulate_with_stalls};
 use tailbound_time::{Duration, Instant};
 
 fn ms(ms: u64) -> Duration {
@@ -38,7 +38,7 @@ fn ends(
         begin: at(*begin),
         length: ms(*length),
     });
-    let query = SimulationQuery {
+    let query = ServiceSimulationQuery {
         name: "service",
         service: &service,
         server,

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
-    Completion, Job, Level, Member, Piece, Plan, Rank, Reservation, Rule, ServerKind, Sink, Task,
-    simulate_plan,
+    Completion, HierarchyPlan, Job, Level, LevelMember, Piece, PlannedReservation, PlannedTask,
+    Rank, Rule, ServerKind, Sink, simulate_plan,
 };
 
 use crate::plans::{jobs, ns};
@@ -24,7 +24,7 @@ impl Sink for Busy {
 }
 
 impl Busy {
-    fn of(plan: &Plan, jobs: &[Job]) -> Self {
+    fn of(plan: &HierarchyPlan, jobs: &[Job]) -> Self {
         let mut busy = Self::default();
         simulate_plan(plan, &mut &jobs[..], &mut busy, None).unwrap();
         busy
@@ -45,8 +45,8 @@ fn any_jobs() -> impl Strategy<Value = Vec<Job>> {
 /// Levels that never idle while there is work.
 fn work_conserving() -> Vec<Level> {
     let members = |rank: &dyn Fn(u64) -> Rank| {
-        let task = |index| Member::Task(Task::of_rank(rank(index)));
-        (0..TASKS as u64).map(task).collect::<Vec<Member>>()
+        let task = |index| LevelMember::Task(PlannedTask::of_rank(rank(index)));
+        (0..TASKS as u64).map(task).collect::<Vec<LevelMember>>()
     };
     let level = |preemptive, quantum, members| Level {
         preemptive,
@@ -71,15 +71,17 @@ fn work_conserving() -> Vec<Level> {
     ]
 }
 
-fn alone(rule: Rule, budget_ns: u64, period_ns: u64, phase: u64, inside: Level) -> Plan {
-    Plan::on_one_cpu(Level::of(vec![Member::Reservation(Reservation {
-        rank: Rank::Fixed(0),
-        rule,
-        budget: ns(budget_ns),
-        period: ns(period_ns),
-        phase: ns(phase),
-        inside,
-    })]))
+fn alone(rule: Rule, budget_ns: u64, period_ns: u64, phase: u64, inside: Level) -> HierarchyPlan {
+    HierarchyPlan::on_one_cpu(Level::of(vec![LevelMember::Reservation(
+        PlannedReservation {
+            rank: Rank::Fixed(0),
+            rule,
+            budget: ns(budget_ns),
+            period: ns(period_ns),
+            phase: ns(phase),
+            inside,
+        },
+    )]))
 }
 
 proptest! {
@@ -91,7 +93,7 @@ proptest! {
     fn whoever_runs_the_cpu_is_busy_at_the_same_times(
         jobs in any_jobs(), budget in 1_u64..6, more in 0_u64..6,
     ) {
-        let on_cpu = work_conserving().into_iter().map(Plan::on_one_cpu);
+        let on_cpu = work_conserving().into_iter().map(HierarchyPlan::on_one_cpu);
         let reserved = work_conserving()
             .into_iter()
             .map(|level| alone(Rule::Server(ServerKind::Deferrable), budget, budget + more, 0, level));

@@ -7,27 +7,27 @@
 //! `a_chain_of_moves` 10 ms instead of 9.2 ms. So SimSo is no oracle for these.
 
 use tailbound_simulator::hierarchy::{
-    Completion, Job, Level, Member, Plan, Rank, Reservation, Rule, ServerKind, Speed, Task,
-    simulate_plan,
+    Completion, HierarchyPlan, Job, Level, LevelMember, PlannedReservation, PlannedTask, Rank,
+    Rule, ServerKind, Speed, simulate_plan,
 };
 use tailbound_time::Duration;
 
 const MS: u64 = 1_000_000;
 
-fn ranked(rank: u64) -> Member {
-    Member::Task(Task::of_rank(Rank::Fixed(rank)))
+fn ranked(rank: u64) -> LevelMember {
+    LevelMember::Task(PlannedTask::of_rank(Rank::Fixed(rank)))
 }
 
-fn level(members: Vec<Member>) -> Level {
+fn level(members: Vec<LevelMember>) -> Level {
     Level::of(members)
 }
 
 /// The ends of jobs, one of each task, of which the releases and work in ms are given.
-fn ends(permille: &[u32], members: Vec<Member>, jobs: &[(u64, u64)]) -> Vec<u64> {
+fn ends(permille: &[u32], members: Vec<LevelMember>, jobs: &[(u64, u64)]) -> Vec<u64> {
     let speeds = permille.iter().map(|it| Speed::from_permille(*it).unwrap());
-    let plan = Plan {
+    let plan = HierarchyPlan {
         cpus: speeds.collect(),
-        ..Plan::on_one_cpu(level(members))
+        ..HierarchyPlan::on_one_cpu(level(members))
     };
     let mut list: Vec<Job> = jobs
         .iter()
@@ -40,10 +40,13 @@ fn ends(permille: &[u32], members: Vec<Member>, jobs: &[(u64, u64)]) -> Vec<u64>
         })
         .collect();
     list.sort_by_key(|job| job.release);
-    let mut found: Vec<Completion> = Vec::new();
-    simulate_plan(&plan, &mut list.as_slice(), &mut found, None).unwrap();
-    found.sort_by_key(|completion| completion.task);
-    found.iter().map(|completion| completion.end).collect()
+    let mut completions: Vec<Completion> = Vec::new();
+    simulate_plan(&plan, &mut list.as_slice(), &mut completions, None).unwrap();
+    completions.sort_by_key(|completion| completion.task);
+    completions
+        .iter()
+        .map(|completion| completion.end)
+        .collect()
 }
 
 #[test]
@@ -55,16 +58,16 @@ fn a_slow_cpu_takes_longer() {
 fn a_job_moves_down() {
     // The first does 5 of 6 in 5 ms at full speed; then the second comes, and the rest of 1 takes 5 ms
     // at a fifth.
-    let found = ends(&[1_000, 200], vec![ranked(2), ranked(1)], &[(0, 6), (5, 5)]);
-    assert_eq!(found, [10 * MS, 10 * MS]);
+    let ends_at = ends(&[1_000, 200], vec![ranked(2), ranked(1)], &[(0, 6), (5, 5)]);
+    assert_eq!(ends_at, [10 * MS, 10 * MS]);
 }
 
 #[test]
 fn a_job_moves_up() {
     // The second does 1 of 6 in 5 ms at a fifth; then the first is done, and the rest of 5 takes 5 ms at
     // full speed.
-    let found = ends(&[1_000, 200], vec![ranked(1), ranked(2)], &[(0, 5), (0, 6)]);
-    assert_eq!(found, [5 * MS, 10 * MS]);
+    let ends_at = ends(&[1_000, 200], vec![ranked(1), ranked(2)], &[(0, 5), (0, 6)]);
+    assert_eq!(ends_at, [5 * MS, 10 * MS]);
 }
 
 #[test]
@@ -73,7 +76,7 @@ fn two_jobs_change_places() {
     // deadlines do it: that of the first server is 10, and 20 when its budget of 5 is used up; that of the
     // other is 12.
     let server = |budget_ms, period_ms| {
-        Member::Reservation(Reservation {
+        LevelMember::Reservation(PlannedReservation {
             rank: Rank::Deadline(Duration::ZERO),
             rule: Rule::Server(ServerKind::SoftConstantBandwidth),
             budget: Duration::from_millis(budget_ms),
@@ -82,12 +85,12 @@ fn two_jobs_change_places() {
             inside: level(vec![ranked(0)]),
         })
     };
-    let found = ends(
+    let ends_at = ends(
         &[1_000, 200],
         vec![server(5, 10), server(11, 12)],
         &[(0, 6), (0, 6)],
     );
-    assert_eq!(found, [10 * MS, 10 * MS]);
+    assert_eq!(ends_at, [10 * MS, 10 * MS]);
 }
 
 #[test]
@@ -95,12 +98,12 @@ fn a_chain_of_moves() {
     // Until 5: the first does 5 at full speed, the third 2.5 at half. Then the second takes the fast one
     // for 5 ms; the first does its last 1 at half until 7, while the third does 0.4 at a fifth. From 7 on
     // the third does its last 1.1 at half, until 9.2.
-    let found = ends(
+    let ends_at = ends(
         &[1_000, 500, 200],
         vec![ranked(2), ranked(1), ranked(3)],
         &[(0, 6), (5, 5), (0, 4)],
     );
-    assert_eq!(found, [7 * MS, 10 * MS, 9_200_000]);
+    assert_eq!(ends_at, [7 * MS, 10 * MS, 9_200_000]);
 }
 
 #[test]

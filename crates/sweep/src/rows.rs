@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use tailbound_distribution::Distribution;
 use tailbound_simulator::host::{
-    DomainResult, Growth, HostSimulation, Outcome, Promise, TaskResult,
+    DomainResult, Growth, HostSimulation, SimulatedOutcome, SimulatedPromise, TaskResult,
 };
 
 use crate::Axis;
@@ -48,7 +48,7 @@ pub(super) fn rows(
     values: &[String],
     seed: u64,
     hosts: &[HostSimulation],
-    promises: &[Promise],
+    promises: &[SimulatedPromise],
 ) -> String {
     let mut text = String::new();
     let before: String = values.iter().map(|value| field(value) + ",").collect();
@@ -83,7 +83,11 @@ fn of_domain<'a>(name: &'a str, domain: &DomainResult) -> ResultRow<'a> {
     }
 }
 
-fn of_task<'a>(domain: &'a str, task: &'a TaskResult, promises: &[Promise]) -> ResultRow<'a> {
+fn of_task<'a>(
+    domain: &'a str,
+    task: &'a TaskResult,
+    promises: &[SimulatedPromise],
+) -> ResultRow<'a> {
     let service = task.service.as_deref().unwrap_or_default();
     ResultRow {
         domain,
@@ -105,7 +109,7 @@ fn of_service<'a>(
     host: &'a HostSimulation,
     name: &'a str,
     responses: Option<&'a Distribution>,
-    promises: &[Promise],
+    promises: &[SimulatedPromise],
 ) -> ResultRow<'a> {
     let mut row = ResultRow {
         service: name,
@@ -130,15 +134,15 @@ fn of_service<'a>(
 }
 
 /// The worst that became of what is promised about a task, or about all tasks together.
-fn verdict(promises: &[Promise], service: &str, task: Option<&str>) -> &'static str {
+fn verdict(promises: &[SimulatedPromise], service: &str, task: Option<&str>) -> &'static str {
     let about = promises.iter();
     let about = about.filter(|one| one.service == service && one.task.as_deref() == task);
     match about.map(|one| one.outcome).max() {
         None => "",
-        Some(Outcome::Met) => "met",
-        Some(Outcome::NothingToTell) => "nothing-to-tell",
-        Some(Outcome::Undecided) => "undecided",
-        Some(Outcome::Missed) => "missed",
+        Some(SimulatedOutcome::Met) => "met",
+        Some(SimulatedOutcome::NothingToTell) => "nothing-to-tell",
+        Some(SimulatedOutcome::Undecided) => "undecided",
+        Some(SimulatedOutcome::Missed) => "missed",
     }
 }
 

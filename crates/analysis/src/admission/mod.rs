@@ -193,16 +193,16 @@ pub fn refusals_on(
     let caps_last = here()
         .filter(|one| !one.is_capped())
         .chain(here().filter(|one| one.is_capped()));
-    let mut found = Vec::new();
+    let mut refusals = Vec::new();
     for one in caps_last {
-        found.extend(mixture(cpu, one, &held));
-        found.extend(unbounded_company(cpu, one, &held));
-        found.extend(excess(cpu, one, &held, limits));
+        refusals.extend(mixture(cpu, one, &held));
+        refusals.extend(unbounded_company(cpu, one, &held));
+        refusals.extend(excess(cpu, one, &held, limits));
         held.push(one);
     }
-    found.extend(late_budgets(cpu, &held, limits));
-    found.extend(deadlines::late_budget(cpu, &held));
-    found
+    refusals.extend(late_budgets(cpu, &held, limits));
+    refusals.extend(deadlines::late_budget(cpu, &held));
+    refusals
 }
 
 /// Why a reservation cannot be on a CPU with others, if one of them is to have it to itself.
@@ -403,7 +403,7 @@ impl<'a> Ranked<'a> {
 /// The reservations by fixed priorities that do not get their budgets in their periods.
 fn late_budgets(cpu: Cpu, held: &[&Reserved<'_>], limits: &HostLimits) -> Vec<AdmissionRefusal> {
     let ranked = Ranked::of(held, limits);
-    let mut found = Vec::new();
+    let mut refusals = Vec::new();
     for (index, one) in ranked.reserved.iter().enumerate() {
         let (interface, response) = (one.interface, ranked.response(index));
         if response <= interface.period {
@@ -416,7 +416,7 @@ fn late_budgets(cpu: Cpu, held: &[&Reserved<'_>], limits: &HostLimits) -> Vec<Ad
         if ranked.paused_by.is_some() {
             above.push("the pauses that keep clear of real-time throttling".into());
         }
-        found.push(AdmissionRefusal::BudgetTooLate {
+        refusals.push(AdmissionRefusal::BudgetTooLate {
             cpu,
             domain: one.domain.to_owned(),
             above: above.join(", "),
@@ -425,10 +425,10 @@ fn late_budgets(cpu: Cpu, held: &[&Reserved<'_>], limits: &HostLimits) -> Vec<Ad
             response,
         });
     }
-    if found.is_empty() {
-        found.extend(ranked.uncounted_use(cpu));
+    if refusals.is_empty() {
+        refusals.extend(ranked.uncounted_use(cpu));
     }
-    found
+    refusals
 }
 
 /// When a domain has got its budget at the latest, counted from a replenishment, beside all that holds on a

@@ -158,8 +158,8 @@ fn earliest_deadline_first(
     if workload.compare_utilisation(count, supply.rate()) == Ordering::Greater {
         return Ok(Some(long_run(workload, count, supply)));
     }
-    let found = next_short_window(workload, supply, &mut WindowSweep::from(Duration::ZERO))?;
-    Ok(found.map(|at| {
+    let short_window = next_short_window(workload, supply, &mut WindowSweep::from(Duration::ZERO))?;
+    Ok(short_window.map(|at| {
         // The deadline that ends the demand: no later one is in the window.
         let past = at.saturating_add(Duration::from_nanos(1));
         let (task, window) = workload.latest_deadline(past).unwrap_or((0, at));
@@ -182,9 +182,9 @@ pub fn first_shortage(
     workload: &Workload,
     supply: &dyn SupplyBound,
 ) -> Result<Option<Shortage>, AnalysisError> {
-    let found = earliest_deadline_first(workload, supply)?;
-    let Some(Shortage::Window { window: latest, .. }) = found else {
-        return Ok(found);
+    let shortage = earliest_deadline_first(workload, supply)?;
+    let Some(Shortage::Window { window: latest, .. }) = shortage else {
+        return Ok(shortage);
     };
     // Demand rises at deadlines only, and supply never falls.
     let mut from = Duration::ZERO;
@@ -206,7 +206,7 @@ pub fn first_shortage(
         }
         from = window.saturating_add(Duration::from_nanos(1));
     }
-    Ok(found)
+    Ok(shortage)
 }
 
 /// Under EDF, the next window in a sweep from zero that is too short. The utilisation is at most

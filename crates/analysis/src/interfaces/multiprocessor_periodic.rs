@@ -183,8 +183,8 @@ fn shortage(
         }
         let problem = DeadlineProblem::of(&tasks, index, resource);
         let mut sweep = WindowSweep::from(task.deadline());
-        let found = next_short_window(workload, index, resource, &mut sweep)?;
-        if let Some(window) = found {
+        let short_window = next_short_window(workload, index, resource, &mut sweep)?;
+        if let Some(window) = short_window {
             return Ok(Some(Shortage::Window {
                 task: index,
                 window,

@@ -199,17 +199,17 @@ mod tests {
         fn a_whole_cpu_gives_the_classic_response_times(
             raw in prop::collection::vec((1_u64..6, 4_u64..40), 1..5),
         ) {
-            let found = of_lowest_priority(&workload(&raw), &DedicatedCpu);
+            let bound = of_lowest_priority(&workload(&raw), &DedicatedCpu);
             let tasks: Vec<SporadicTask> = raw
                 .iter()
                 .map(|(c, t)| SporadicTask::implicit(ms(*c), ms(*t)).unwrap())
                 .collect();
             let classic = response_times(&tasks, &PriorityOrder::as_given(tasks.len()), &[]).unwrap();
             let lowest = classic.tasks.last().unwrap().response_time;
-            match (found, lowest) {
+            match (bound, lowest) {
                 (Ok(ResponseBound::AtMost(bound)), Ok(exact)) => prop_assert_eq!(bound, exact),
                 (Ok(ResponseBound::Overloaded), Err(_)) | (Err(_), _) => {}
-                (found, lowest) => prop_assert!(false, "{:?} {:?}", found, lowest),
+                (bound, lowest) => prop_assert!(false, "{:?} {:?}", bound, lowest),
             }
         }
     }

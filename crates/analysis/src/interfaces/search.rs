@@ -264,18 +264,18 @@ impl InterfaceSearch<'_> {
             ));
         }
         let (low, high) = (lost.as_nanos(), most.as_nanos());
-        let found = match self.scheduler {
+        let least = match self.scheduler {
             LocalScheduler::EarliestDeadlineFirst => self.by_windows(period, low, high)?,
             LocalScheduler::FixedPriority | LocalScheduler::FirstComeFirstServed => {
                 self.by_bisection(period, low, high)?
             }
         };
-        let less = found.budget_ns.checked_sub(1).filter(|less| *less >= low);
-        let tightest = match (found.undecided, less) {
+        let less = least.budget_ns.checked_sub(1).filter(|less| *less >= low);
+        let tightest = match (least.undecided, less) {
             (None, Some(less)) => self.test(Duration::from_nanos(less), period)?.shortage,
             _ => None,
         };
-        if let Some(undecided) = found.undecided {
+        if let Some(undecided) = least.undecided {
             assumptions.push(format!(
                 "budgets from {} on are so close to the utilisation that too many points would \
                  have to be tested; they count as too small",
@@ -283,7 +283,7 @@ impl InterfaceSearch<'_> {
             ));
         }
         Ok(LeastInterface {
-            budget: Duration::from_nanos(found.budget_ns),
+            budget: Duration::from_nanos(least.budget_ns),
             period,
             model: self.model,
             tightest,
@@ -400,13 +400,13 @@ impl InterfaceSearch<'_> {
         let mut first_error = None;
         for period in periods {
             match self.least_budget(period) {
-                Ok(found) => {
+                Ok(least) => {
                     let better = best.as_ref().is_none_or(|best| {
-                        let shares = found.bandwidth().cmp(&best.bandwidth());
-                        shares.then(best.period.cmp(&found.period)).is_lt()
+                        let shares = least.bandwidth().cmp(&best.bandwidth());
+                        shares.then(best.period.cmp(&least.period)).is_lt()
                     });
                     if better {
-                        best = Some(found);
+                        best = Some(least);
                     }
                 }
                 Err(error) => {
@@ -475,7 +475,7 @@ pub fn on_fewest_cpus(
     for cpus in 1..most_cpus {
         match search(cpus).least_budget(period) {
             Err(AnalysisError::NoBudgetSuffices { .. } | AnalysisError::NotAnalysed { .. }) => {}
-            found => return found,
+            interface => return interface,
         }
     }
     search(most_cpus).least_budget(period)

@@ -298,11 +298,11 @@ mod tests {
             let streams = load.streams();
             let cycle = BusyCycle::of(&load).unwrap();
             for window in (0..60).chain([long]) {
-                let found = most_worked(&streams, window).unwrap();
-                prop_assert_eq!(found, cycle.most_in(window), "{}", window);
+                let most = most_worked(&streams, window).unwrap();
+                prop_assert_eq!(most, cycle.most_in(window), "{}", window);
                 if ever_together(&streams) {
                     let phases = vec![0; streams.len()];
-                    prop_assert_eq!(worked(&streams, &phases, window, &mut 0), Some(found));
+                    prop_assert_eq!(worked(&streams, &phases, window, &mut 0), Some(most));
                 }
             }
         }

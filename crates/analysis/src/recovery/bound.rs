@@ -50,7 +50,7 @@ pub enum Network {
 
 /// How an ensemble recovers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum RecoveryProtocol {
     /// Upstream: one election with the fixed wait, four synced writes (eq. 5.6).
     Vanilla,
     /// The thesis's RTZK-L: FCLE and FQCE, epochs on disk.
@@ -89,7 +89,7 @@ pub fn shortest_wait(jitter: Duration, transmission: Duration) -> Result<Duratio
     sum(&[jitter, transmission, Duration::from_nanos(1)])
 }
 
-impl Protocol {
+impl RecoveryProtocol {
     /// Bounds the recovery of an ensemble in which `alive` servers take part: those of the
     /// configuration without the failed leader.
     ///
@@ -122,7 +122,7 @@ impl Protocol {
         alive: u32,
         network: Network,
     ) -> Result<Duration, AnalysisError> {
-        let complete = matches!(self, Protocol::CompleteVote { .. });
+        let complete = matches!(self, RecoveryProtocol::CompleteVote { .. });
         if !complete && p.wait < shortest_wait(p.jitter, p.transmission)? {
             return Err(not_analysed(&format!(
                 "a wait of {} is not above jitter {} plus transmission {} (eq. 5.2): the election \
@@ -138,15 +138,19 @@ impl Protocol {
             (false, Network::Wide) => sum(&[there_and_back, p.wait])?,
             (false, Network::Local) => sum(&[votes, p.wait])?,
         };
-        let floods = if self == Protocol::ThesisFull { 2 } else { 1 };
+        let floods = if self == RecoveryProtocol::ThesisFull {
+            2
+        } else {
+            1
+        };
         sum(&[p.election_start, p.jitter, times(flood, floods)?])
     }
 
     fn recovery(self, p: &Parameters, alive: u32) -> Result<Duration, AnalysisError> {
         let more = match self {
-            Protocol::Vanilla | Protocol::ThesisLite => times(p.disk, 4)?,
-            Protocol::ThesisFull => times(p.epoch_processing, u64::from(alive))?,
-            Protocol::CompleteVote { uncommitted_tail } => {
+            RecoveryProtocol::Vanilla | RecoveryProtocol::ThesisLite => times(p.disk, 4)?,
+            RecoveryProtocol::ThesisFull => times(p.epoch_processing, u64::from(alive))?,
+            RecoveryProtocol::CompleteVote { uncommitted_tail } => {
                 times(p.disk, u64::from(uncommitted_tail))?
             }
         };
@@ -155,12 +159,12 @@ impl Protocol {
 
     fn method(self, network: Network) -> &'static str {
         match (self, network) {
-            (Protocol::CompleteVote { .. }, _) => {
+            (RecoveryProtocol::CompleteVote { .. }, _) => {
                 "complete vote: T_e = s_e + j + 2d + M(M+1)/2 h; T_r = s_r + b if the log has an \
                  uncommitted tail"
             }
-            (Protocol::ThesisFull, Network::Local) => "thesis, eq. 5.8 (5.4, 5.5, 5.7)",
-            (Protocol::ThesisFull, Network::Wide) => "thesis, eq. 5.3, 5.5, 5.7",
+            (RecoveryProtocol::ThesisFull, Network::Local) => "thesis, eq. 5.8 (5.4, 5.5, 5.7)",
+            (RecoveryProtocol::ThesisFull, Network::Wide) => "thesis, eq. 5.3, 5.5, 5.7",
             (_, Network::Local) => "thesis, eq. 5.4 and 5.6, one election",
             (_, Network::Wide) => "thesis, eq. 5.3 and 5.6, one election",
         }
@@ -170,10 +174,10 @@ impl Protocol {
     /// so that nothing is proved of it.
     pub fn evidence(self) -> Evidence {
         match self {
-            Protocol::Vanilla => Evidence::Estimate,
-            Protocol::ThesisLite | Protocol::ThesisFull | Protocol::CompleteVote { .. } => {
-                Evidence::Bound
-            }
+            RecoveryProtocol::Vanilla => Evidence::Estimate,
+            RecoveryProtocol::ThesisLite
+            | RecoveryProtocol::ThesisFull
+            | RecoveryProtocol::CompleteVote { .. } => Evidence::Bound,
         }
     }
 
@@ -183,14 +187,14 @@ impl Protocol {
             "the parameters are upper bounds".to_owned(),
         ];
         let own = match self {
-            Protocol::Vanilla => {
+            RecoveryProtocol::Vanilla => {
                 "one round of votes suffices and the first connection succeeds, which upstream does \
                  not promise: without FCLE and FQCE this is no upper bound"
             }
-            Protocol::ThesisLite | Protocol::ThesisFull => {
+            RecoveryProtocol::ThesisLite | RecoveryProtocol::ThesisFull => {
                 "no vote arrives later than the wait after the one before it"
             }
-            Protocol::CompleteVote { .. } => {
+            RecoveryProtocol::CompleteVote { .. } => {
                 "the election channel of the failed leader is known to be closed or silent, and all \
                  other voters with an open channel vote; the reserve of epochs is not used up"
             }
@@ -225,7 +229,7 @@ mod tests {
     #[test]
     fn the_thesiss_parameters_give_eq_5_8() {
         for (alive, election, recovery) in [(2, 106, 105), (4, 148, 155), (6, 214, 205)] {
-            let bound = Protocol::ThesisFull
+            let bound = RecoveryProtocol::ThesisFull
                 .bound(&thesis(), alive, Network::Local)
                 .unwrap();
             assert_eq!(bound.election_ns, election * 1_000_000);
@@ -244,11 +248,11 @@ mod tests {
             wait: Duration::from_millis(16),
             ..thesis()
         };
-        let refused = Protocol::ThesisLite
+        let refused = RecoveryProtocol::ThesisLite
             .bound(&short, 2, Network::Local)
             .unwrap_err();
         assert!(refused.to_string().contains("eq. 5.2"), "{refused}");
-        let ours = Protocol::CompleteVote {
+        let ours = RecoveryProtocol::CompleteVote {
             uncommitted_tail: false,
         };
         assert!(ours.bound(&short, 2, Network::Local).is_ok());
@@ -261,12 +265,12 @@ mod tests {
             ..thesis()
         };
         assert!(
-            Protocol::ThesisFull
+            RecoveryProtocol::ThesisFull
                 .bound(&huge, 6, Network::Local)
                 .is_err()
         );
         assert!(
-            Protocol::ThesisFull
+            RecoveryProtocol::ThesisFull
                 .bound(&thesis(), 0, Network::Local)
                 .is_err()
         );
@@ -323,7 +327,7 @@ mod tests {
                 epoch_processing: Duration::from_nanos(0),
             };
             let alive = u32::try_from(entries.len()).unwrap();
-            let bound = Protocol::CompleteVote { uncommitted_tail: false }
+            let bound = RecoveryProtocol::CompleteVote { uncommitted_tail: false }
                 .bound(&parameters, alive, Network::Local)
                 .unwrap();
             prop_assert!(play(&entries, &delays, d, h) <= bound.election_ns);

@@ -273,16 +273,16 @@ mod tests {
 
     #[test]
     fn a_budget_that_is_left_is_never_used_up() {
-        let known = reserved(40, 100).with_work(ms(25));
+        let share = reserved(40, 100).with_work(ms(25));
         // 63 + 2 (25 + 60): the budget may be gone at the failure.
-        assert_eq!(CpuShare::Reserved(known).stretch(ms(63), 2), Ok(ms(233)));
-        let fresh = CpuShare::Reserved(known.with_used(ms(15)));
+        assert_eq!(CpuShare::Reserved(share).stretch(ms(63), 2), Ok(ms(233)));
+        let fresh = CpuShare::Reserved(share.with_used(ms(15)));
         assert_eq!(fresh.stretch(ms(63), 2), Ok(ms(113)));
-        let short = CpuShare::Reserved(known.with_used(ms(16)));
+        let short = CpuShare::Reserved(share.with_used(ms(16)));
         assert_eq!(short.stretch(ms(63), 2), Ok(ms(233)));
         // More than a budget cannot be used.
-        let most = CpuShare::Reserved(known.with_used(ms(4000)));
-        assert_eq!(most, CpuShare::Reserved(known));
+        let most = CpuShare::Reserved(share.with_used(ms(4000)));
+        assert_eq!(most, CpuShare::Reserved(share));
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub fn election_messages(alive: u32) -> u64 {
 /// One measured phase: how long it took in an ensemble for which its model's factor has this value
 /// ([`election_messages`] for an election, the number of servers for messages per server).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Observation {
+pub struct MeasuredPhase {
     /// The factor of the model.
     pub factor: u64,
     /// How long the phase took.
@@ -35,8 +35,8 @@ impl Envelope {
     ///
     /// # Errors
     /// There is none to go by.
-    pub fn around(observations: &[Observation]) -> Result<Self, AnalysisError> {
-        let mut maxima: Vec<Observation> = Vec::new();
+    pub fn around(observations: &[MeasuredPhase]) -> Result<Self, AnalysisError> {
+        let mut maxima: Vec<MeasuredPhase> = Vec::new();
         let mut sorted = observations.to_vec();
         sorted.sort_by_key(|seen| (seen.factor, seen.took));
         for seen in sorted {
@@ -64,7 +64,7 @@ impl Envelope {
         let constant = rest.max().unwrap_or(Duration::from_nanos(0));
         let envelope = Self { constant, slope };
         let is_below =
-            |seen: &Observation| !envelope.at(seen.factor).is_ok_and(|at| at < seen.took);
+            |seen: &MeasuredPhase| !envelope.at(seen.factor).is_ok_and(|at| at < seen.took);
         debug_assert!(
             observations.iter().all(is_below),
             "an envelope is above every observation"
@@ -93,8 +93,8 @@ mod tests {
 
     use super::*;
 
-    fn seen(factor: u64, ns: u64) -> Observation {
-        Observation {
+    fn seen(factor: u64, ns: u64) -> MeasuredPhase {
+        MeasuredPhase {
             factor,
             took: Duration::from_nanos(ns),
         }
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_line_is_found_again() {
-        let line: Vec<Observation> = [3, 10, 21].map(|f| seen(f, 100 + 7 * f)).to_vec();
+        let line: Vec<MeasuredPhase> = [3, 10, 21].map(|f| seen(f, 100 + 7 * f)).to_vec();
         let envelope = Envelope::around(&line).unwrap();
         assert_eq!(
             envelope,

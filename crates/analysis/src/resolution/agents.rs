@@ -56,8 +56,8 @@ fn name_of_agent(description: &Description, domain: &str) -> String {
 /// A reservation that the domain has in some mode: CPUs and back end are the same in all.
 fn in_any_mode<'a>(description: &'a Description, name: &str) -> Option<&'a Reservation> {
     let mut modes = description.modes.values();
-    let found = modes.find_map(|mode| description.reservation_in(mode, name));
-    found.map(|(reservation, _)| reservation)
+    let reservation = modes.find_map(|mode| description.reservation_in(mode, name));
+    reservation.map(|(reservation, _)| reservation)
 }
 
 #[cfg(test)]
@@ -75,9 +75,9 @@ mod tests {
             let extended = with_agents(cell);
             let agents = extended.domains.into_iter();
             let agents = agents.filter(|(name, _)| name.contains('.'));
-            let told =
+            let budgets =
                 agents.map(|(name, agent)| (name, agent.reservation.unwrap().budget.unwrap()));
-            told.collect::<Vec<_>>()
+            budgets.collect::<Vec<_>>()
         };
         let of_arm = "arm.agent".to_owned();
         let of_box = "box.agent".to_owned();

@@ -37,7 +37,7 @@ impl Deployment {
                 let in_mode = description.in_mode(name);
                 in_mode.ok_or_else(|| ResolutionError::UnknownMode {
                     name: name.into(),
-                    known: names(description),
+                    modes: names(description),
                 })?
             }
         };

@@ -9,12 +9,12 @@ use crate::AnalysisError;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ResolutionError {
     /// The description has no such mode.
-    #[error("there is no mode \"{name}\"; the description has {known}")]
+    #[error("there is no mode \"{name}\"; the description has {modes}")]
     UnknownMode {
         /// What was asked for.
         name: String,
         /// What there is.
-        known: String,
+        modes: String,
     },
     /// A reservation without a budget and without a rule for it.
     #[error(

@@ -31,7 +31,7 @@ pub struct WithFallen {
 impl WithFallen {
     /// The mode of the file that a mode is, or has come from.
     pub fn mode_of<'a>(&'a self, mode: &'a str) -> &'a str {
-        self.fallen(mode).map_or(mode, |found| &found.mode)
+        self.fallen(mode).map_or(mode, |fallen| &fallen.mode)
     }
 
     /// A mode that was added.
@@ -46,7 +46,7 @@ impl WithFallen {
 /// # Errors
 /// A reservation that cannot be derived.
 pub fn with_fallen(description: &Description) -> Result<WithFallen, ResolutionError> {
-    let mut found = WithFallen {
+    let mut extended = WithFallen {
         description: description.clone(),
         added: Vec::new(),
     };
@@ -57,15 +57,15 @@ pub fn with_fallen(description: &Description) -> Result<WithFallen, ResolutionEr
         for fallen in each.chain(all) {
             let to = fell(description, mode, fallen);
             let called = format!("{name}, {} fallen back", fallen.join(" and "));
-            found.add(called.clone(), name, fallen, to.clone());
+            extended.add(called.clone(), name, fallen, to.clone());
             if let [domain] = fallen
-                && let Some(kept) = keeping(&found.description, (name, &called), domain)?
+                && let Some(kept) = keeping(&extended.description, (name, &called), domain)?
             {
-                found.add(format!("{called} on what it has"), name, fallen, kept);
+                extended.add(format!("{called} on what it has"), name, fallen, kept);
             }
         }
     }
-    Ok(found)
+    Ok(extended)
 }
 
 impl WithFallen {
@@ -208,8 +208,8 @@ mod tests {
 
     #[test]
     fn each_domain_falls_back_in_each_mode_and_all_together() {
-        let found = cell();
-        let names: Vec<&str> = found.added.iter().map(|one| one.name.as_str()).collect();
+        let fallen = cell();
+        let names: Vec<&str> = fallen.added.iter().map(|one| one.name.as_str()).collect();
         // In `still` both are in their fallbacks anyway.
         assert_eq!(
             names,
@@ -223,20 +223,20 @@ mod tests {
                 "run, arm and camera fallen back",
             ]
         );
-        assert_eq!(found.description.modes.len(), 3 + names.len());
-        assert_eq!(found.mode_of("rest, arm fallen back"), "rest");
-        assert_eq!(found.mode_of("run"), "run");
-        assert_eq!(found.fallen("run"), None);
-        let both = found.fallen("run, arm and camera fallen back").unwrap();
+        assert_eq!(fallen.description.modes.len(), 3 + names.len());
+        assert_eq!(fallen.mode_of("rest, arm fallen back"), "rest");
+        assert_eq!(fallen.mode_of("run"), "run");
+        assert_eq!(fallen.fallen("run"), None);
+        let both = fallen.fallen("run, arm and camera fallen back").unwrap();
         assert_eq!(both.domains, ["arm", "camera"]);
     }
 
     #[test]
     fn it_has_the_reservation_and_the_tasks_of_the_fallback_and_the_others_have_theirs() {
-        let found = cell();
+        let fallen = cell();
         let of = |mode: &str| {
             let deployment =
-                Deployment::of(&found.description, Some(mode), &Variant::as_described());
+                Deployment::of(&fallen.description, Some(mode), &Variant::as_described());
             let deployment = deployment.unwrap();
             let all = &deployment.reserved;
             let tasks = deployment.description.domains.iter();
@@ -267,7 +267,7 @@ mod tests {
             (ms(1), vec!["look".to_owned()])
         );
         assert!(
-            found.description.modes["run, arm fallen back"]
+            fallen.description.modes["run, arm fallen back"]
                 .triggers
                 .is_empty()
         );
@@ -282,9 +282,9 @@ mod tests {
         // 4 ms in 40 ms, which is less than the fallback's 2 ms in 10 ms.
         let text = text.replace("tasks = [\"look\"]", "tasks = [\"look\", \"move\"]");
         let cell = tailbound_model::parse(&text, "cell.toml").unwrap();
-        let found = with_fallen(&cell).unwrap();
+        let fallen = with_fallen(&cell).unwrap();
         let kept = Some("rest, arm fallen back on what it has");
-        let deployment = Deployment::of(&found.description, kept, &Variant::as_described());
+        let deployment = Deployment::of(&fallen.description, kept, &Variant::as_described());
         let arm = &deployment.unwrap().reserved["arm"].interface;
         assert_eq!(
             (arm.budget, arm.period),

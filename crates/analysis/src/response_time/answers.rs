@@ -27,7 +27,7 @@ pub struct ProbabilityBounds {
 
 /// The response times of a [`PoissonQueue`](super::PoissonQueue).
 #[derive(Clone, Debug)]
-pub struct ResponseTimes {
+pub struct QueueResponses {
     pub(super) source: ResponseSource,
     /// The load, in CPUs.
     pub utilisation: f64,
@@ -73,7 +73,7 @@ enum WantedEnds {
     Both,
 }
 
-impl ResponseTimes {
+impl QueueResponses {
     /// The evidence of every answer.
     pub fn evidence(&self) -> Evidence {
         match &self.source {
@@ -118,7 +118,7 @@ impl ResponseTimes {
         }
         Ok(self.interval(
             |side, ends| side.quantile(probability, ends),
-            |known| known.quantile(probability),
+            |distribution| distribution.quantile(probability),
         ))
     }
 
@@ -137,11 +137,11 @@ impl ResponseTimes {
     fn interval(
         &self,
         exactly: impl Fn(&QueueSide, WantedEnds) -> (f64, f64),
-        known: impl Fn(&Distribution) -> Option<Interval>,
+        exact: impl Fn(&Distribution) -> Option<Interval>,
     ) -> Interval {
         match &self.source {
             ResponseSource::Bracket { distribution, .. } => {
-                known(distribution).unwrap_or(Interval {
+                exact(distribution).unwrap_or(Interval {
                     low: Duration::ZERO,
                     high: None,
                 })

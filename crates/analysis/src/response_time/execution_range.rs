@@ -13,7 +13,7 @@ use tailbound_distribution::StepCdf;
 use tailbound_model::{Scheduling, Service};
 use tailbound_time::Duration;
 
-use super::lattice::{Enclosure, Lattice, Law, Side};
+use super::lattice::{BracketSide, Enclosure, Lattice, Law};
 use super::schedule;
 use crate::batches::sum_of;
 use crate::{AnalysisError, PeriodicLoad};
@@ -199,8 +199,8 @@ struct Recursion<'a> {
 
 impl Recursion<'_> {
     fn solve(&self) -> Result<Varying, AnalysisError> {
-        let optimistic = self.one_side(Side::Optimistic)?;
-        let pessimistic = self.one_side(Side::Pessimistic)?;
+        let optimistic = self.one_side(BracketSide::Optimistic)?;
+        let pessimistic = self.one_side(BracketSide::Pessimistic)?;
         let (overall, per_task) = Enclosure::pairs(optimistic, pessimistic)?;
         let step = Duration::from_nanos(self.lattice.period_ns);
         Ok(Varying {
@@ -224,8 +224,8 @@ impl Recursion<'_> {
     ///
     /// Releases and execution times are rounded to the lattice once each; what is done when never
     /// falls with either, so that completions are bounds however many jobs are queued.
-    fn one_side(&self, side: Side) -> Result<Vec<StepCdf>, AnalysisError> {
-        let up = side == Side::Pessimistic;
+    fn one_side(&self, side: BracketSide) -> Result<Vec<StepCdf>, AnalysisError> {
+        let up = side == BracketSide::Pessimistic;
         let executions: Vec<Vec<f64>> = self
             .laws
             .iter()
@@ -267,7 +267,7 @@ impl Recursion<'_> {
         &self,
         weights: &[f64],
         count: usize,
-        side: Side,
+        side: BracketSide,
     ) -> Result<StepCdf, AnalysisError> {
         let mut steps: Vec<(Duration, f64)> = Vec::new();
         let longest = Duration::from_nanos(self.cycle.longest_ns);
@@ -275,8 +275,8 @@ impl Recursion<'_> {
         for (step, weight) in weights.iter().enumerate() {
             sum += weight / count.max(1) as f64;
             let value = match side {
-                Side::Pessimistic => (sum - GUARD).clamp(0.0, 1.0),
-                Side::Optimistic => (sum + GUARD).min(1.0),
+                BracketSide::Pessimistic => (sum - GUARD).clamp(0.0, 1.0),
+                BracketSide::Optimistic => (sum + GUARD).min(1.0),
             };
             let at = self.lattice.time(step, side);
             // No response is longer than the longest, whatever the lattice says.
@@ -306,11 +306,11 @@ fn later(response: &[f64], gap_steps: usize) -> Vec<f64> {
 }
 
 /// Adds a law to a sum, moved outward by `off` steps.
-fn add(sum: &mut Vec<f64>, response: &[f64], off: usize, side: Side) {
+fn add(sum: &mut Vec<f64>, response: &[f64], off: usize, side: BracketSide) {
     for (step, weight) in response.iter().enumerate() {
         let at = match side {
-            Side::Pessimistic => step + off,
-            Side::Optimistic => step.saturating_sub(off),
+            BracketSide::Pessimistic => step + off,
+            BracketSide::Optimistic => step.saturating_sub(off),
         };
         if at >= sum.len() {
             sum.resize(at + 1, 0.0);

@@ -20,7 +20,7 @@ use crate::{
     AnalysisError, PeriodicLoad, Prediction, SearchWatch, ServiceQuery, SharpPoints, Unwatched,
 };
 pub(crate) use answers::EXACT_EVIDENCE;
-pub use answers::{ProbabilityBounds, ResponseTimes};
+pub use answers::{ProbabilityBounds, QueueResponses};
 pub(crate) use continuous::BudgetUse;
 pub(crate) use lattice::LatticeRung;
 use lattice::{JobStream, Law};
@@ -182,8 +182,8 @@ fn predict_poisson(
             reason: "several Poisson tasks under priorities; first come, first served is".into(),
         });
     }
-    if let Some(found) = service_queue::predict_on_grid(query) {
-        return found;
+    if let Some(prediction) = service_queue::predict_on_grid(query) {
+        return prediction;
     }
     let utilisation = utilisation(query, &laws);
     let sharp = match watch.is_stopped() {
@@ -200,7 +200,7 @@ fn predict_poisson(
     };
     let streams: Vec<_> = query.service.tasks.values().zip(laws).map(stream).collect();
     let overhead = query.dispatch_overhead;
-    let found = lattice::response_times(&streams, query.server, overhead, watch)?;
+    let responses = lattice::response_times(&streams, query.server, overhead, watch)?;
     let method = match query.server.in_effect() {
         ReservationServer::Dedicated => "M/G/1 on a lattice (Pollaczek and Khinchine)",
         _ => {
@@ -208,17 +208,17 @@ fn predict_poisson(
              at replenishments (Li 2021, Theorem 5)"
         }
     };
-    let assumptions = poisson_assumptions(query, found.rounding());
-    let is_stopped = found.is_stopped;
+    let assumptions = poisson_assumptions(query, responses.rounding());
+    let is_stopped = responses.is_stopped;
     let mut prediction = answer(
         query,
         utilisation,
         method.into(),
         assumptions,
-        (found.overall, found.per_stream),
+        (responses.overall, responses.per_stream),
         |one, of| one.into_distribution(of),
     );
-    prediction.sharp_mean = Some(found.mean);
+    prediction.sharp_mean = Some(responses.mean);
     prediction.is_stopped = is_stopped;
     Ok(match sharp {
         Some(sharp) => sharp.sharpen(prediction),
@@ -240,7 +240,7 @@ fn predict_periodic(query: &ServiceQuery<'_>, laws: &[Law]) -> Result<Prediction
     let steady = schedule::steady_state(query.service, &load)?;
     let curve = |task| schedule::curve(steady.of(task, query.dispatch_overhead));
     let per_task = (0..laws.len()).map(|task| curve(Some(task)));
-    let found = (curve(None)?, per_task.collect::<Result<_, _>>()?);
+    let curves = (curve(None)?, per_task.collect::<Result<_, _>>()?);
     let method = format!("the schedule of one hyperperiod{own_cpu}");
     let assumptions = periodic_assumptions(query, vec!["execution times are constant".into()]);
     let utilisation = utilisation(query, laws);
@@ -249,7 +249,7 @@ fn predict_periodic(query: &ServiceQuery<'_>, laws: &[Law]) -> Result<Prediction
         utilisation,
         method,
         assumptions,
-        found,
+        curves,
         |one, of| Distribution::from_curve(of, one),
     ))
 }
@@ -264,10 +264,10 @@ fn predict_varying(
     for (task, owner) in worst.tasks.iter_mut().zip(schedule::owners(query.service)) {
         task.execution = Duration::from_nanos(laws[owner].longest_ns());
     }
-    let found = schedule::check_never_depleted(&worst, query.server).and_then(|()| {
+    let ranges = schedule::check_never_depleted(&worst, query.server).and_then(|()| {
         execution_range::response_times(query.service, laws, &worst, query.dispatch_overhead)
     });
-    let found = found.map_err(|error| match error {
+    let ranges = ranges.map_err(|error| match error {
         AnalysisError::NotAnalysed { reason } => AnalysisError::NotAnalysed {
             reason: format!("if every job takes its longest execution time, {reason}"),
         },
@@ -280,16 +280,16 @@ fn predict_varying(
         },
         other => other,
     })?;
-    let method = format!("{}{own_cpu}", found.method);
-    let assumptions = periodic_assumptions(query, found.assumptions);
+    let method = format!("{}{own_cpu}", ranges.method);
+    let assumptions = periodic_assumptions(query, ranges.assumptions);
     let utilisation = utilisation(query, laws);
-    let found = (found.overall, found.per_task);
+    let curves = (ranges.overall, ranges.per_task);
     Ok(answer(
         query,
         utilisation,
         method,
         assumptions,
-        found,
+        curves,
         |one, of| one.into_distribution(of),
     ))
 }

@@ -5,7 +5,7 @@ use tailbound_distribution::{Distribution, Evidence, Provenance, StepCdf};
 use tailbound_model::ReservationServer;
 use tailbound_time::{Duration, Rate};
 
-use super::answers::{QueueSide, ResponseSource, ResponseTimes};
+use super::answers::{QueueResponses, QueueSide, ResponseSource};
 use super::batch_work::{BatchWork, BudgetLattice};
 use super::continuous::{BudgetUse, Solved, StepQueue};
 use super::lattice::{self, JobStream, Law};
@@ -45,7 +45,7 @@ impl PoissonQueue {
     /// [`AnalysisError::Invalid`] for numbers that make no sense, [`AnalysisError::Overloaded`] if
     /// the work outgrows the reservation, [`AnalysisError::NotAnalysed`] where the method would take
     /// too long or does not hold.
-    pub fn solve(&self) -> Result<ResponseTimes, AnalysisError> {
+    pub fn solve(&self) -> Result<QueueResponses, AnalysisError> {
         self.solve_within(PRECISE)
     }
 
@@ -54,26 +54,26 @@ impl PoissonQueue {
     ///
     /// # Errors
     /// As of [`PoissonQueue::solve`].
-    pub fn solve_within(&self, tolerance: f64) -> Result<ResponseTimes, AnalysisError> {
+    pub fn solve_within(&self, tolerance: f64) -> Result<QueueResponses, AnalysisError> {
         self.check()?;
         self.check_load(bandwidth(self.server))?;
         let single = self.batches.iter().all(|(jobs, _)| *jobs == 1);
         let law = ExecutionLaw::new(self.execution_times.clone())?;
-        if single && let Some(found) = self.on_a_grid(law, Duration::ZERO) {
-            return found.map(|found| ResponseTimes {
+        if single && let Some(grid_answer) = self.on_a_grid(law, Duration::ZERO) {
+            return grid_answer.map(|prediction| QueueResponses {
                 source: ResponseSource::Bracket {
-                    distribution: Box::new(found.distribution),
-                    mean: Some(found.mean),
+                    distribution: Box::new(prediction.distribution),
+                    mean: Some(prediction.mean),
                 },
-                utilisation: found.utilisation,
-                bandwidth: found.bandwidth,
-                method: found.method,
-                assumptions: found.assumptions,
+                utilisation: prediction.utilisation,
+                bandwidth: prediction.bandwidth,
+                method: prediction.method,
+                assumptions: prediction.assumptions,
             });
         }
         match self.exactly(tolerance) {
             Err(AnalysisError::NotAnalysed { .. }) => self.on_a_lattice(),
-            found => found,
+            responses => responses,
         }
     }
 
@@ -81,7 +81,7 @@ impl PoissonQueue {
     ///
     /// # Errors
     /// As of [`PoissonQueue::solve`].
-    pub(super) fn exactly(&self, tolerance: f64) -> Result<ResponseTimes, AnalysisError> {
+    pub(super) fn exactly(&self, tolerance: f64) -> Result<QueueResponses, AnalysisError> {
         let work = BatchWork::of(self)?;
         let (kind, budget, period) = self.budget_and_period()?;
         let largest = if tolerance < ROUGH {
@@ -98,7 +98,7 @@ impl PoissonQueue {
         let solve = |lattice: &BudgetLattice| self.side(&work, lattice, kind, period, tolerance);
         let optimistic = solve(&lattices.optimistic)?;
         let pessimistic = lattices.pessimistic.as_ref().map(solve).transpose()?;
-        Ok(self.found(optimistic, pessimistic, bandwidth(self.server)))
+        Ok(self.response_times(optimistic, pessimistic, bandwidth(self.server)))
     }
 
     /// The distribution of the execution times.
@@ -128,19 +128,19 @@ impl PoissonQueue {
     }
 
     /// By the lattice method, which takes any law of execution times and answers with a bracket.
-    pub(crate) fn on_a_lattice(&self) -> Result<ResponseTimes, AnalysisError> {
+    pub(crate) fn on_a_lattice(&self) -> Result<QueueResponses, AnalysisError> {
         let stream = [self.stream()?];
-        let found = lattice::response_times(&stream, self.server, Duration::ZERO, &Unwatched)?;
+        let responses = lattice::response_times(&stream, self.server, Duration::ZERO, &Unwatched)?;
         let method = "M/G/1 on a reservation server: first passages on a lattice, started from the \
                       workload at replenishments (Li 2021, Theorem 5)";
         let mut assumptions = self.assumptions();
-        assumptions.push(found.rounding());
+        assumptions.push(responses.rounding());
         let mut provenance = Provenance::new(Evidence::Bound, "response time", method);
         provenance.assumptions.clone_from(&assumptions);
-        Ok(ResponseTimes {
+        Ok(QueueResponses {
             source: ResponseSource::Bracket {
-                mean: Some(found.mean),
-                distribution: Box::new(found.overall.into_distribution(provenance)),
+                mean: Some(responses.mean),
+                distribution: Box::new(responses.overall.into_distribution(provenance)),
             },
             utilisation: self.utilisation(),
             bandwidth: bandwidth(self.server),
@@ -195,7 +195,7 @@ impl PoissonQueue {
         (steps, per_stride): (u64, u64),
         period: Duration,
         tolerance: f64,
-    ) -> Result<ResponseTimes, AnalysisError> {
+    ) -> Result<QueueResponses, AnalysisError> {
         self.check()?;
         let work = BatchWork::of(self)?;
         // The solver walks the classes of the workload modulo a stride in one cycle, budget by budget;
@@ -210,7 +210,7 @@ impl PoissonQueue {
         let bandwidth = lattice.budget_steps as f64 * lattice.step_ns / period.as_nanos() as f64;
         self.check_load(bandwidth)?;
         let side = self.side(&work, &lattice, kind, period, tolerance)?;
-        Ok(self.found(side, None, bandwidth))
+        Ok(self.response_times(side, None, bandwidth))
     }
 
     /// The largest common divisor of the execution times.
@@ -257,12 +257,12 @@ impl PoissonQueue {
         })
     }
 
-    fn found(
+    fn response_times(
         &self,
         optimistic: QueueSide,
         pessimistic: Option<QueueSide>,
         bandwidth: f64,
-    ) -> ResponseTimes {
+    ) -> QueueResponses {
         let mut assumptions = self.assumptions();
         assumptions
             .push("the errors of interpolation and integration are estimated and added".into());
@@ -270,7 +270,7 @@ impl PoissonQueue {
             assumptions
                 .push("the budget is rounded outward to a ratio of the execution time".into());
         }
-        ResponseTimes {
+        QueueResponses {
             source: ResponseSource::Exact {
                 optimistic: Box::new(optimistic),
                 pessimistic: pessimistic.map(Box::new),

@@ -34,8 +34,8 @@ impl QuantileSearch<'_> {
         let (mut before, mut reach) = (None, f64::INFINITY);
         for _ in 0..CORRECTIONS {
             let (value, error) = self.responses.cdf(at);
-            if let Some((earlier, known)) = before {
-                let measured = (value - known) / (at - earlier);
+            if let Some((earlier, earlier_value)) = before {
+                let measured = (value - earlier_value) / (at - earlier);
                 if measured > 0.0 {
                     slope = measured;
                 }
@@ -88,9 +88,9 @@ impl QuantileSearch<'_> {
             } else {
                 guess
             };
-            let found = value(last);
-            let lack = self.lack(found);
-            if (found - self.probability).abs() < NEAR * rare || high - low < 1e-9 * high {
+            let reached = value(last);
+            let lack = self.lack(reached);
+            if (reached - self.probability).abs() < NEAR * rare || high - low < 1e-9 * high {
                 let steepness = (at_high - at_low) / (high - low);
                 slope = (steepness > 0.0).then_some(steepness * (1.0 - self.probability));
                 break;

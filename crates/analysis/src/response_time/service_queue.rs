@@ -6,7 +6,7 @@ use tailbound_distribution::{Distribution, Evidence, Interval};
 use tailbound_model::{Arrivals, ExecutionTime, ReservationServer, Scheduling, Service, Task};
 use tailbound_time::{Duration, Rate};
 
-use super::lattice::{Law, Side};
+use super::lattice::{BracketSide, Law};
 use super::queue::{PRECISE, PoissonQueue};
 use super::{ServiceQuery, jobs_per_second, laws, predict_watched};
 use crate::slotted::{ExecutionLaw, SlottedPrediction};
@@ -64,7 +64,7 @@ impl PoissonQueue {
         })?;
         Ok(Self {
             rate,
-            execution_times: mixture(&laws, &rates, Side::Pessimistic),
+            execution_times: mixture(&laws, &rates, BracketSide::Pessimistic),
             batches: vec![(1, 1.0)],
             server,
         })
@@ -131,7 +131,7 @@ impl PoissonQueue {
 }
 
 /// The execution times of the jobs of all tasks together, with probabilities, towards one side of what is known.
-fn mixture(laws: &[Law], rates: &[f64], side: Side) -> Vec<(Duration, f64)> {
+fn mixture(laws: &[Law], rates: &[f64], side: BracketSide) -> Vec<(Duration, f64)> {
     let sum: f64 = rates.iter().sum();
     let mut values: BTreeMap<Duration, f64> = BTreeMap::new();
     for (law, of_task) in laws.iter().zip(rates) {
@@ -177,10 +177,10 @@ impl Sharp {
         if prediction.per_task.len() == 1 {
             prediction.per_task.values_mut().for_each(add);
         }
-        let known = prediction.sharp_mean.unwrap_or(self.mean);
+        let mean = prediction.sharp_mean.unwrap_or(self.mean);
         prediction.sharp_mean = Some(Interval {
-            low: known.low.max(self.mean.low),
-            high: known.high.into_iter().chain(self.mean.high).min(),
+            low: mean.low.max(self.mean.low),
+            high: mean.high.into_iter().chain(self.mean.high).min(),
         });
         prediction
             .method
@@ -201,7 +201,7 @@ pub(super) fn sharp(query: &ServiceQuery<'_>, laws: &[Law], points: &SharpPoints
     }
     let (name, times) = (query.name, &query.execution_times);
     let queue = PoissonQueue::of_service(name, query.service, times, query.server).ok()?;
-    let found = queue.exactly(PRECISE).ok()?;
+    let responses = queue.exactly(PRECISE).ok()?;
     let overhead = query.dispatch_overhead;
     let later = |at: Interval| Interval {
         low: at.low.saturating_add(overhead),
@@ -217,20 +217,20 @@ pub(super) fn sharp(query: &ServiceQuery<'_>, laws: &[Law], points: &SharpPoints
         .collect();
     probabilities.sort_by(f64::total_cmp);
     probabilities.dedup();
-    let quantiles = probabilities
-        .into_iter()
-        .filter_map(|probability| Some((probability, later(found.quantile(probability).ok()?))));
+    let quantiles = probabilities.into_iter().filter_map(|probability| {
+        Some((probability, later(responses.quantile(probability).ok()?)))
+    });
     let shares = points.times.iter().filter(|at| **at >= overhead).map(|at| {
-        let bounds = found.cdf(at.saturating_sub(overhead));
+        let bounds = responses.cdf(at.saturating_sub(overhead));
         (*at, (bounds.lower, bounds.upper))
     });
     Some(Sharp {
         quantiles: quantiles.collect(),
         shares: shares.collect(),
-        mean: later(found.mean()),
-        evidence: found.evidence(),
-        method: found.method.clone(),
-        assumptions: found.assumptions.clone(),
+        mean: later(responses.mean()),
+        evidence: responses.evidence(),
+        method: responses.method.clone(),
+        assumptions: responses.assumptions.clone(),
     })
 }
 
@@ -266,7 +266,7 @@ fn law_of_jobs(query: &ServiceQuery<'_>) -> Result<ExecutionLaw, AnalysisError> 
         .map(|task| jobs_per_second(task).unwrap_or(0.0))
         .collect();
     if laws.iter().all(|law| law.exact_values().is_some()) {
-        return ExecutionLaw::new(mixture(&laws, &rates, Side::Pessimistic));
+        return ExecutionLaw::new(mixture(&laws, &rates, BracketSide::Pessimistic));
     }
     let exact_means: Option<Vec<f64>> = laws.iter().map(Law::exact_mean_seconds).collect();
     let mean = exact_means.map(|means| {
@@ -278,8 +278,8 @@ fn law_of_jobs(query: &ServiceQuery<'_>) -> Result<ExecutionLaw, AnalysisError> 
         weighted / rates.iter().sum::<f64>()
     });
     ExecutionLaw::between(
-        mixture(&laws, &rates, Side::Optimistic),
-        mixture(&laws, &rates, Side::Pessimistic),
+        mixture(&laws, &rates, BracketSide::Optimistic),
+        mixture(&laws, &rates, BracketSide::Pessimistic),
         mean,
     )
 }

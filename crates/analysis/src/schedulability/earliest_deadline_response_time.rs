@@ -22,7 +22,7 @@ use std::cmp::Ordering;
 use tailbound_time::Duration;
 
 use super::processor_demand::{busy_period_within, hyperperiod_up_to};
-use super::response_time::{NoResponseTime, ResponseTimes, TaskResponse};
+use super::response_time::{NoResponseTime, TaskResponse, WorstCaseResponses};
 use super::utilisation::compare_utilisation;
 use super::window_demand::LONGEST_WINDOW;
 use crate::AnalysisError;
@@ -51,7 +51,7 @@ pub const ASSUMPTIONS: &[&str] = &[
 /// [`AnalysisError::OutOfRange`] where the execution times sum up to more than
 /// [`LONGEST_PARAMETER`](crate::LONGEST_PARAMETER). A task without a response time is no error: its
 /// [`TaskResponse`] says why.
-pub fn response_times(tasks: &[SporadicTask]) -> Result<ResponseTimes, AnalysisError> {
+pub fn response_times(tasks: &[SporadicTask]) -> Result<WorstCaseResponses, AnalysisError> {
     total_execution(tasks)?;
     let longest = longest_arrival(tasks);
     let one = |index: usize| {
@@ -65,7 +65,7 @@ pub fn response_times(tasks: &[SporadicTask]) -> Result<ResponseTimes, AnalysisE
             }),
         }
     };
-    Ok(ResponseTimes {
+    Ok(WorstCaseResponses {
         method: METHOD,
         assumptions: ASSUMPTIONS,
         tasks: (0..tasks.len()).map(one).collect(),
@@ -211,9 +211,9 @@ mod tests {
     use super::*;
 
     fn responses(tasks: &[SporadicTask]) -> Vec<u64> {
-        let found = response_times(tasks).unwrap();
+        let responses = response_times(tasks).unwrap();
         let response = |one: &TaskResponse| one.response_time.unwrap().as_nanos();
-        found.tasks.iter().map(response).collect()
+        responses.tasks.iter().map(response).collect()
     }
 
     #[test]
@@ -227,25 +227,28 @@ mod tests {
 
     #[test]
     fn more_than_a_cpu_has_no_response_times() {
-        let found = response_times(&[task(3, 4, 4), task(2, 4, 4)]).unwrap();
+        let responses = response_times(&[task(3, 4, 4), task(2, 4, 4)]).unwrap();
         let overloaded = Err(NoResponseTime::Overloaded);
         assert!(
-            found
+            responses
                 .tasks
                 .iter()
                 .all(|one| one.response_time == overloaded)
         );
-        assert!(!found.schedulable());
+        assert!(!responses.schedulable());
     }
 
     #[test]
     fn extremes_are_no_overflow() {
         let long = 1 << 60;
-        let found = response_times(&[task(long - 1, long, long), task(1, long, 1)]).unwrap();
-        assert_eq!(found.tasks[0].response_time, Ok(Duration::from_nanos(long)));
+        let responses = response_times(&[task(long - 1, long, long), task(1, long, 1)]).unwrap();
+        assert_eq!(
+            responses.tasks[0].response_time,
+            Ok(Duration::from_nanos(long))
+        );
         let tiny = task(1, 2, 2);
-        let found = response_times(&[tiny, task(1 << 58, long, long)]).unwrap();
-        let reason = found.tasks[0].response_time.unwrap_err();
+        let responses = response_times(&[tiny, task(1 << 58, long, long)]).unwrap();
+        let reason = responses.tasks[0].response_time.unwrap_err();
         assert!(matches!(reason, NoResponseTime::TooManySteps { .. }));
     }
 }

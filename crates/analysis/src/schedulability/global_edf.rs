@@ -250,8 +250,8 @@ mod tests {
     fn bounds_of_milliseconds_take_few_steps() {
         let ms = |count: u64| count * 1_000_000;
         let tasks = [(1, 10), (2, 10), (3, 20)].map(|(c, t)| task(ms(c), ms(t), ms(t)));
-        let found = sufficient_response_times(&tasks, 2).unwrap();
-        assert_eq!(found.bounds.map(|bounds| bounds.len()), Some(3));
+        let responses = sufficient_response_times(&tasks, 2).unwrap();
+        assert_eq!(responses.bounds.map(|bounds| bounds.len()), Some(3));
     }
 
     #[test]

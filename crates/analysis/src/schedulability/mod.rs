@@ -21,7 +21,7 @@ pub mod utilisation_bound;
 mod window_demand;
 
 pub use priority_assignment::PriorityOrder;
-pub use response_time::{NoResponseTime, ResponseTimes, TaskResponse};
+pub use response_time::{NoResponseTime, TaskResponse, WorstCaseResponses};
 pub use utilisation::compare_utilisation;
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use tailbound_time::Duration;
 
 use super::PriorityOrder;
 use super::level_load::{LevelLoad, LoadOrder};
-use super::response_time::{MOST_JOBS, NoResponseTime, ResponseTimes, TaskResponse};
+use super::response_time::{MOST_JOBS, NoResponseTime, TaskResponse, WorstCaseResponses};
 use super::window_demand::{LONGEST_WINDOW, MOST_STEPS, Releases, WindowDemand, least_fixed_point};
 use crate::AnalysisError;
 use crate::sporadic_task::{SporadicTask, check_range, total_execution};
@@ -43,7 +43,7 @@ pub fn non_preemptive_response_times(
     tasks: &[SporadicTask],
     order: &PriorityOrder,
     blocking: &[Duration],
-) -> Result<ResponseTimes, AnalysisError> {
+) -> Result<WorstCaseResponses, AnalysisError> {
     let ranked = order.ranked(tasks)?;
     let given = order.ranked_blocking(blocking)?;
     total_execution(&ranked)?;
@@ -64,7 +64,7 @@ pub fn non_preemptive_response_times(
         };
         responses.push(level.response(load.capacity));
     }
-    Ok(ResponseTimes {
+    Ok(WorstCaseResponses {
         method: METHOD,
         assumptions: ASSUMPTIONS,
         tasks: order.unranked(&responses),

@@ -168,7 +168,7 @@ pub fn audsley(
     let mut open: Vec<usize> = (0..count).collect();
     let mut lowest_first: Vec<usize> = Vec::with_capacity(count);
     while !open.is_empty() {
-        let mut found = false;
+        let mut is_placed = false;
         // From the last to the first, so that equals stand in the order they are given in.
         for place in (0..open.len()).rev() {
             let task = open.remove(place);
@@ -179,12 +179,12 @@ pub fn audsley(
             };
             if test(question)? {
                 lowest_first.push(task);
-                found = true;
+                is_placed = true;
                 break;
             }
             open.insert(place, task);
         }
-        if !found {
+        if !is_placed {
             return Ok(None);
         }
     }

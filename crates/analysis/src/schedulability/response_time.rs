@@ -73,7 +73,7 @@ pub struct TaskResponse {
 
 /// The worst-case response times of a set of tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResponseTimes {
+pub struct WorstCaseResponses {
     /// The method by name, with its source.
     pub method: &'static str,
     /// Assumptions under which the method holds.
@@ -82,7 +82,7 @@ pub struct ResponseTimes {
     pub tasks: Vec<TaskResponse>,
 }
 
-impl ResponseTimes {
+impl WorstCaseResponses {
     /// Whether every task meets its deadline.
     #[must_use]
     pub fn schedulable(&self) -> bool {
@@ -104,12 +104,12 @@ pub fn response_times(
     tasks: &[SporadicTask],
     order: &PriorityOrder,
     blocking: &[Duration],
-) -> Result<ResponseTimes, AnalysisError> {
+) -> Result<WorstCaseResponses, AnalysisError> {
     let ranked = order.ranked(tasks)?;
     let blocking = order.ranked_blocking(blocking)?;
     let mut analyzer = FixedPriorityAnalyzer::new();
     let by_rank = analyzer.response_times(&ranked, &blocking)?;
-    Ok(ResponseTimes {
+    Ok(WorstCaseResponses {
         method: METHOD,
         assumptions: ASSUMPTIONS,
         tasks: order.unranked(by_rank),

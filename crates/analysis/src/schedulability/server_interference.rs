@@ -13,7 +13,7 @@ use tailbound_model::ServerKind;
 use tailbound_time::Duration;
 
 use super::PriorityOrder;
-use super::response_time::{FixedPriorityAnalyzer, ResponseTimes};
+use super::response_time::{FixedPriorityAnalyzer, WorstCaseResponses};
 use crate::AnalysisError;
 use crate::sporadic_task::SporadicTask;
 
@@ -71,7 +71,7 @@ pub fn response_times_below(
     tasks: &[SporadicTask],
     order: &PriorityOrder,
     blocking: &[Duration],
-) -> Result<ResponseTimes, AnalysisError> {
+) -> Result<WorstCaseResponses, AnalysisError> {
     let mut ranked = servers.to_vec();
     ranked.extend(order.ranked(tasks)?);
     let own = order.ranked_blocking(blocking)?;
@@ -83,7 +83,7 @@ pub fn response_times_below(
     let mut analyzer = FixedPriorityAnalyzer::new();
     let responses = analyzer.response_times(&ranked, &ranked_blocking)?;
     let below = responses.get(servers.len()..).unwrap_or_default();
-    Ok(ResponseTimes {
+    Ok(WorstCaseResponses {
         method: METHOD,
         assumptions: ASSUMPTIONS,
         tasks: order.unranked(below),

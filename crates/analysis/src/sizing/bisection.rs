@@ -398,8 +398,8 @@ mod tests {
     fn what_is_told_is_enough_and_a_step_less_is_not() {
         for kind in [ServerKind::Polling, ServerKind::ConstantBandwidth] {
             let query = query(kind, vec![(Duration::from_millis(2), 1.0)]);
-            let found = size(&query).unwrap();
-            let choice = &found.choices[found.best.unwrap()];
+            let sizing = size(&query).unwrap();
+            let choice = &sizing.choices[sizing.best.unwrap()];
             let budget = choice.budget.unwrap();
             let halving = Halving::new(&query, &Unwatched).unwrap();
             let rung = LatticeRung {
@@ -407,7 +407,7 @@ mod tests {
                 parts: None,
             };
             let outlook = |budget| halving.outlook((budget, choice.period), rung).unwrap();
-            assert_eq!(outlook(budget), (Outlook::Kept, found.evidence));
+            assert_eq!(outlook(budget), (Outlook::Kept, sizing.evidence));
             let less = budget - choice.resolution;
             assert_eq!(outlook(less).0, Outlook::Missed);
         }
@@ -429,15 +429,15 @@ mod tests {
         let samples: Vec<_> = (0..40).map(|index| (value(index), 0.025)).collect();
         let query = query(ServerKind::Deferrable, samples);
         assert_eq!(exact_kind(&query), None);
-        let found = size(&query).unwrap();
-        let choice = &found.choices[found.best.unwrap()];
+        let sizing = size(&query).unwrap();
+        let choice = &sizing.choices[sizing.best.unwrap()];
         let queue = PoissonQueue {
             server: query.kind.with(choice.budget.unwrap(), choice.period),
             ..query.queue.clone()
         };
         let share = queue.on_a_lattice().unwrap().cdf(query.promises[0].latency);
         assert!(share.lower >= query.promises[0].probability, "{share:?}");
-        assert_eq!(found.evidence, Evidence::Bound);
+        assert_eq!(sizing.evidence, Evidence::Bound);
     }
 
     /// A search of whole predictions, each on the finest lattice, ends at the same budget: the one that is told is

@@ -55,8 +55,8 @@ mod tests {
     #[test]
     fn the_simplest_fractions_of_some_ranges() {
         let simplest = |low, high| {
-            let found: Ratio<u64> = simplest_between(low, high).unwrap();
-            (*found.numer(), *found.denom())
+            let fraction: Ratio<u64> = simplest_between(low, high).unwrap();
+            (*fraction.numer(), *fraction.denom())
         };
         assert_eq!(simplest(0.0, 2.5), (1, 1));
         assert_eq!(simplest(0.3, 0.4), (1, 3));
@@ -71,10 +71,10 @@ mod tests {
         #[test]
         fn no_denominator_is_less(low in 0.0..20.0_f64, width in 1e-3..0.5_f64) {
             let high = low + width;
-            let found = simplest_between(low, high).unwrap();
-            let value = *found.numer() as f64 / *found.denom() as f64;
+            let fraction = simplest_between(low, high).unwrap();
+            let value = *fraction.numer() as f64 / *fraction.denom() as f64;
             prop_assert!(value > low && value <= high);
-            for denominator in 1..*found.denom() {
+            for denominator in 1..*fraction.denom() {
                 let next = (low * denominator as f64).floor() + 1.0;
                 prop_assert!(next / denominator as f64 > high);
             }

@@ -19,7 +19,7 @@ pub use tailbound_model::ServerKind;
 use tailbound_model::{PercentagePoints, ReservationServer};
 use tailbound_time::Duration;
 
-use crate::response_time::{BudgetUse, PoissonQueue, ResponseTimes};
+use crate::response_time::{BudgetUse, PoissonQueue, QueueResponses};
 use crate::{AnalysisError, CapAssumption, Promise, SearchStage, SearchWatch, Unwatched};
 use bisection::Halving;
 pub use periodic::size_periodic;
@@ -274,7 +274,7 @@ struct WholeCpu {
 }
 
 impl WholeCpu {
-    fn of(query: &SizingQuery, own_cpu: &ResponseTimes) -> Result<Self, AnalysisError> {
+    fn of(query: &SizingQuery, own_cpu: &QueueResponses) -> Result<Self, AnalysisError> {
         Ok(Self {
             infeasible: infeasible(query, own_cpu)?,
             evidence: own_cpu.evidence(),
@@ -355,16 +355,16 @@ fn evidence(own_cpu: Evidence, answers: &[PeriodBudget]) -> Evidence {
     }
 }
 
-fn choice(margin: PercentagePoints, period: Duration, found: Option<SizedBudget>) -> Choice {
+fn choice(margin: PercentagePoints, period: Duration, sized: Option<SizedBudget>) -> Choice {
     debug_assert!(
-        found.is_none_or(|found| found.budget <= period),
+        sized.is_none_or(|sized| sized.budget <= period),
         "a budget is part of its period"
     );
     Choice {
         period,
-        budget: found.map(|found| found.budget),
-        with_margin: found.map(|found| plus_margin(found.budget, period, margin)),
-        resolution: found.map_or(Duration::ZERO, |found| found.resolution),
+        budget: sized.map(|sized| sized.budget),
+        with_margin: sized.map(|sized| plus_margin(sized.budget, period, margin)),
+        resolution: sized.map_or(Duration::ZERO, |sized| sized.resolution),
         on_front: false,
         kept: None,
     }
@@ -430,7 +430,7 @@ fn check_margin(margin: PercentagePoints) -> Result<(), AnalysisError> {
     })
 }
 
-fn on(query: &SizingQuery, server: ReservationServer) -> Result<ResponseTimes, AnalysisError> {
+fn on(query: &SizingQuery, server: ReservationServer) -> Result<QueueResponses, AnalysisError> {
     PoissonQueue {
         server,
         ..query.queue.clone()
@@ -440,20 +440,20 @@ fn on(query: &SizingQuery, server: ReservationServer) -> Result<ResponseTimes, A
 
 fn infeasible(
     query: &SizingQuery,
-    own_cpu: &ResponseTimes,
+    own_cpu: &QueueResponses,
 ) -> Result<Vec<Infeasible>, AnalysisError> {
-    let mut found = Vec::new();
+    let mut infeasible = Vec::new();
     for promise in &query.promises {
         let share = own_cpu.cdf(promise.latency);
         if share.upper < promise.probability {
-            found.push(Infeasible {
+            infeasible.push(Infeasible {
                 promise: *promise,
                 share_at_most: share.upper,
                 latency: own_cpu.quantile(promise.probability)?,
             });
         }
     }
-    Ok(found)
+    Ok(infeasible)
 }
 
 /// Marks what nothing beats in both: less bandwidth, and a longer period, which costs less
@@ -479,11 +479,11 @@ fn mark_front(choices: &mut [Choice]) {
 }
 
 fn best(choices: &[Choice]) -> Option<usize> {
-    let found = choices
+    let candidates = choices
         .iter()
         .enumerate()
         .filter_map(|(index, choice)| Some((index, choice.bandwidth()?, choice.period)));
-    let least = found.min_by(|a, b| a.1.total_cmp(&b.1).then(b.2.cmp(&a.2)));
+    let least = candidates.min_by(|a, b| a.1.total_cmp(&b.1).then(b.2.cmp(&a.2)));
     least.map(|(index, ..)| index)
 }
 

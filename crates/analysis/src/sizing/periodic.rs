@@ -88,13 +88,13 @@ mod tests {
     #[test]
     fn the_hyperperiod_needs_no_more_than_the_utilisation() {
         let periods = [500, 1_000, 2_000, 3_000].map(Duration::from_millis);
-        let found = size_periodic(&gamma1(), &periods, PercentagePoints(5.0)).unwrap();
-        let best = &found.choices[found.best.unwrap()];
+        let sizing = size_periodic(&gamma1(), &periods, PercentagePoints(5.0)).unwrap();
+        let best = &sizing.choices[sizing.best.unwrap()];
         assert_eq!(best.period, Duration::from_secs(2));
         assert_eq!(best.budget, Some(Duration::from_millis(1_520)));
         assert_eq!(best.with_margin, Some(Duration::from_millis(1_620)));
         assert!(
-            found
+            sizing
                 .choices
                 .iter()
                 .all(|choice| choice.bandwidth().unwrap() >= 0.76)

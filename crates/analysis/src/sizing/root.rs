@@ -10,7 +10,7 @@ use tailbound_time::Duration;
 
 use super::fraction::simplest_between;
 use super::{NO_BUDGET, PeriodBudget, SizedBudget, SizingQuery};
-use crate::response_time::{BudgetUse, EXACT_EVIDENCE, ResponseTimes};
+use crate::response_time::{BudgetUse, EXACT_EVIDENCE, QueueResponses};
 use crate::{AnalysisError, Outlook, SearchWatch};
 
 /// The least budget is found to this part of itself,
@@ -61,7 +61,7 @@ pub(super) fn least_budget(
     query: &SizingQuery,
     kind: BudgetUse,
     period: Duration,
-    (own_cpu, watch): (&ResponseTimes, &dyn SearchWatch),
+    (own_cpu, watch): (&QueueResponses, &dyn SearchWatch),
 ) -> Result<PeriodBudget, AnalysisError> {
     let stride_ns = query.queue.stride().as_nanos() as f64;
     let whole = period.as_nanos() as f64 / stride_ns;
@@ -87,7 +87,7 @@ pub(super) fn least_budget(
     };
     let is_settled = search.enclose()?;
     Ok(PeriodBudget {
-        sized: Some(search.found()),
+        sized: Some(search.sized_budget()),
         is_settled,
     })
 }
@@ -150,8 +150,8 @@ impl BudgetSearch<'_> {
 
     /// The simplest budget in a range, if that lies between the ends.
     fn between(&self, low: f64, high: f64) -> Option<Ratio<u64>> {
-        simplest_between(low, high).filter(|found| {
-            let budget = in_strides(*found);
+        simplest_between(low, high).filter(|fraction| {
+            let budget = in_strides(*fraction);
             budget > self.low.budget_strides && budget < self.high.budget_strides
         })
     }
@@ -192,7 +192,7 @@ impl BudgetSearch<'_> {
         let steps = (*budget.numer(), *budget.denom());
         let queue = &self.query.queue;
         match queue.solve_with_steps(self.kind, steps, self.period, tolerance) {
-            Ok(found) => Ok(Some(excess(self.query, &found))),
+            Ok(responses) => Ok(Some(excess(self.query, &responses))),
             Err(AnalysisError::Overloaded { .. }) => {
                 Ok(Some((all_late(self.query), Outlook::Missed)))
             }
@@ -201,7 +201,7 @@ impl BudgetSearch<'_> {
         }
     }
 
-    fn found(&self) -> SizedBudget {
+    fn sized_budget(&self) -> SizedBudget {
         let budget_ns = (self.high.budget_strides * self.stride_ns).ceil();
         let digit_ns = 10_u64.pow((budget_ns.log10().floor() as i32 + 1 - DIGITS).max(0) as u32);
         let budget_ns = (budget_ns as u64).next_multiple_of(digit_ns);
@@ -229,10 +229,10 @@ fn all_late(query: &SizingQuery) -> f64 {
 
 /// By how much the responses that may be late exceed what the promises leave, as the logarithm of the worst ratio,
 /// and whether the promises are kept or missed for sure.
-fn excess(query: &SizingQuery, found: &ResponseTimes) -> (f64, Outlook) {
+fn excess(query: &SizingQuery, responses: &QueueResponses) -> (f64, Outlook) {
     let (mut most, mut verdict) = (f64::NEG_INFINITY, Outlook::Kept);
     for promise in &query.promises {
-        let share = found.cdf(promise.latency);
+        let share = responses.cdf(promise.latency);
         let late = (1.0 - share.lower).max(f64::MIN_POSITIVE);
         most = most.max((late / (1.0 - promise.probability)).ln());
         if share.upper < promise.probability {
@@ -310,8 +310,8 @@ mod tests {
     #[test]
     fn a_period_below_the_execution_time_needs_no_more_than_it_needs() {
         let query = query("100/s", &[(4.2, 1.0)], (0.99, 40.0), &[1.21]);
-        let found = size(&query).unwrap();
-        let choice = &found.choices[0];
+        let sizing = size(&query).unwrap();
+        let choice = &sizing.choices[0];
         is_least(&query, choice);
         let bandwidth = choice.bandwidth().unwrap();
         assert!((bandwidth - 0.6515).abs() < 1e-4, "{bandwidth}");

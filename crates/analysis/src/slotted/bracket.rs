@@ -103,8 +103,8 @@ impl Bins {
         let scaled = |share: f64| 1.0 - late_factor * (1.0 - share).max(0.0);
         let ticks = |bin: usize| bin as u128 * u128::from(self.slots.budget_ns);
         let half_slot = self.slots.slot_seconds() / 2.0;
-        let known: f64 = self.optimistic.iter().sum();
-        let mut cumulative = (1.0 - known).max(0.0) + margin;
+        let mass: f64 = self.optimistic.iter().sum();
+        let mut cumulative = (1.0 - mass).max(0.0) + margin;
         let mut optimistic = Vec::new();
         let last = self.optimistic.len() - 1;
         let first = (self.shortest_ticks / u128::from(self.slots.budget_ns)) as usize;

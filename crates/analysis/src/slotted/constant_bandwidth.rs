@@ -268,13 +268,13 @@ impl<'a> Pass<'a> {
         let end = slots.ticks_per_period();
         let mut pieces: Vec<PassPiece> = Vec::new();
         let mut laws = Vec::new();
-        let mut known: BTreeMap<u128, usize> = BTreeMap::new();
+        let mut laws_by_slots: BTreeMap<u128, usize> = BTreeMap::new();
         let (mut from, mut cpu_slot, mut fluid) = (0, 0, 1);
         while from < end {
             let next_cpu = (cpu_slot as u128 + 1) * slots.ticks_per_slot();
             let next_fluid = fluid as u128 * plan.fluid_ticks();
             let to = next_cpu.min(next_fluid);
-            let law = *known.entry(to - from).or_insert_with(|| {
+            let law = *laws_by_slots.entry(to - from).or_insert_with(|| {
                 laws.push(plan.work.law(slots.seconds(to - from)));
                 laws.len() - 1
             });

@@ -1,7 +1,7 @@
 //! The settings of `golden/response_times.toml`, and what the analysis says of them.
 
 use serde::Deserialize;
-use tailbound_analysis::response_time::{PoissonQueue, ResponseTimes};
+use tailbound_analysis::response_time::{PoissonQueue, QueueResponses};
 use tailbound_model::ReservationServer;
 use tailbound_time::{Duration, Rate};
 
@@ -80,7 +80,7 @@ impl Setting {
     }
 
     /// What the analysis says.
-    pub fn solved(&self) -> ResponseTimes {
+    pub fn solved(&self) -> QueueResponses {
         let solved = self.queue().solve();
         solved.unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }

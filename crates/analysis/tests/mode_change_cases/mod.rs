@@ -6,7 +6,8 @@ use tailbound_analysis::SporadicTask;
 use tailbound_analysis::interfaces::{DedicatedCpu, PeriodicSupply, SupplyBound};
 use tailbound_analysis::schedulability::mode_change::{ModePair, ModeTask, Supplies};
 use tailbound_simulator::hierarchy::{
-    Completion, Job, Level, Member, Plan, Rank, Reservation, Rule, ServerKind, Task, simulate_plan,
+    Completion, HierarchyPlan, Job, Level, LevelMember, PlannedReservation, PlannedTask, Rank,
+    Rule, ServerKind, simulate_plan,
 };
 use tailbound_time::Duration;
 
@@ -176,8 +177,8 @@ impl Ground {
         }
     }
 
-    fn plan(&self, modes: &Modes) -> Plan {
-        let member = |rank| Member::Task(Task::of_rank(Rank::Fixed(rank)));
+    fn plan(&self, modes: &Modes) -> HierarchyPlan {
+        let member = |rank| LevelMember::Task(PlannedTask::of_rank(Rank::Fixed(rank)));
         let inside = Level::of(modes.ranks().map(member).collect());
         let Self::Reserved {
             rule,
@@ -186,16 +187,18 @@ impl Ground {
             phase,
         } = self
         else {
-            return Plan::on_one_cpu(inside);
+            return HierarchyPlan::on_one_cpu(inside);
         };
-        Plan::on_one_cpu(Level::of(vec![Member::Reservation(Reservation {
-            rank: Rank::Fixed(0),
-            rule: rule.clone(),
-            budget: ns(*budget_ns),
-            period: ns(*period_ns),
-            phase: ns(*phase),
-            inside,
-        })]))
+        HierarchyPlan::on_one_cpu(Level::of(vec![LevelMember::Reservation(
+            PlannedReservation {
+                rank: Rank::Fixed(0),
+                rule: rule.clone(),
+                budget: ns(*budget_ns),
+                period: ns(*period_ns),
+                phase: ns(*phase),
+                inside,
+            },
+        )]))
     }
 }
 
@@ -309,21 +312,21 @@ impl<'a> Scenario<'a> {
     }
 
     fn old_jobs(&self, completed_end: u64, unchanged_end: u64) -> Vec<ModeJob> {
-        let mut found = Vec::new();
+        let mut jobs = Vec::new();
         for (task, releases) in self.old.iter().enumerate() {
             let end = match self.modes.is_unchanged(&self.modes.old[task]) {
                 true => unchanged_end,
                 false => completed_end,
             };
             let kept = releases.iter().filter(|(release, _)| *release < end);
-            found.extend(kept.map(|(release, work)| ModeJob {
+            jobs.extend(kept.map(|(release, work)| ModeJob {
                 only_new: false,
                 task,
                 release: *release,
                 work: *work,
             }));
         }
-        found
+        jobs
     }
 
     /// The jobs of both modes; tasks that start, start at once or a little later.
@@ -358,7 +361,7 @@ fn stream(
     mut random: Option<&mut ChaCha8Rng>,
 ) -> Vec<(u64, u64)> {
     let (period_ns, work) = (task.period().as_nanos(), task.execution().as_nanos());
-    let mut found = Vec::new();
+    let mut jobs = Vec::new();
     let mut release = first;
     while release < horizon {
         let (mut work, mut more) = (work, 0);
@@ -368,10 +371,10 @@ fn stream(
             }
             more = random.random_range(0..20_u64).saturating_sub(16);
         }
-        found.push((release, work));
+        jobs.push((release, work));
         release += period_ns + more;
     }
-    found
+    jobs
 }
 
 /// Schedules jobs; `drained` first uses the budget of a reservation up from the origin on.

@@ -119,13 +119,13 @@ proptest! {
     #[test]
     fn response_times_are_the_longest_over_all_phases(tasks in small_set(4, 12, 4)) {
         prop_assume!(work_per_hyperperiod(&tasks) <= HYPERPERIOD);
-        let found = response_times(&tasks).unwrap();
-        for (index, one) in found.tasks.iter().enumerate() {
+        let responses = response_times(&tasks).unwrap();
+        for (index, one) in responses.tasks.iter().enumerate() {
             let response = nanos(one.response_time.unwrap());
             prop_assert_eq!(response, longest_over_phases(&tasks, index));
         }
         let schedulable = quick_processor_demand(&tasks).unwrap().schedulable();
-        prop_assert_eq!(found.schedulable(), schedulable);
+        prop_assert_eq!(responses.schedulable(), schedulable);
     }
 }
 
@@ -134,16 +134,16 @@ proptest! {
 
     #[test]
     fn the_first_overload_is_the_shortest(tasks in dense_set(6)) {
-        let found = first_overload(&tasks).unwrap();
+        let demand_test = first_overload(&tasks).unwrap();
         let hopeless = |task: &SporadicTask| task.deadline_after_release().is_none();
         let none = !tasks.iter().any(hopeless);
-        if let (Some(Overload::Window { length, demand: needed }), true) = (found.overload, none) {
+        if let (Some(Overload::Window { length, demand: needed }), true) = (demand_test.overload, none) {
             let length = nanos(length) as i64;
             prop_assert!(demand(&tasks, length) >= nanos(needed) as i64);
             let first = (0..=length).find(|window| demand(&tasks, *window) > *window);
             prop_assert_eq!(first, Some(length));
         }
-        prop_assert_eq!(found.schedulable(), quick_processor_demand(&tasks).unwrap().schedulable());
+        prop_assert_eq!(demand_test.schedulable(), quick_processor_demand(&tasks).unwrap().schedulable());
     }
 
     #[test]

@@ -42,12 +42,12 @@ proptest! {
     ) {
         let blocking: Vec<_> =
             blocking[..tasks.len()].iter().copied().map(Duration::from_nanos).collect();
-        let found = audsley_by_response_time(&tasks, &blocking).unwrap();
+        let order = audsley_by_response_time(&tasks, &blocking).unwrap();
         let permutations = permutations(tasks.len()).into_iter();
         let mut orders = permutations.map(|one| PriorityOrder::new(one).unwrap());
         let exists = orders.any(|order| schedulable(&tasks, &order, &blocking));
-        prop_assert_eq!(found.is_some(), exists);
-        if let Some(order) = found {
+        prop_assert_eq!(order.is_some(), exists);
+        if let Some(order) = order {
             prop_assert!(schedulable(&tasks, &order, &blocking));
         }
     }
@@ -64,17 +64,17 @@ proptest! {
     fn any_test_can_be_asked_and_is_asked_seldom(ranks in prop::collection::vec(0_u32..40, 0..9)) {
         // Schedulable at a level if at most as many are above as the rank says.
         let mut questions = 0;
-        let found = audsley(ranks.len(), |question| {
+        let assignment = audsley(ranks.len(), |question| {
             questions += 1;
             let count = question.higher.len() + question.lower.len() + 1;
             assert_eq!(count, ranks.len());
             Ok(question.higher.len() <= ranks[question.task] as usize)
         });
-        let found = found.unwrap();
+        let assignment = assignment.unwrap();
         prop_assert!(questions <= ranks.len() * (ranks.len() + 1) / 2);
         let mut sorted = ranks.clone();
         sorted.sort_unstable();
         let exists = sorted.iter().enumerate().all(|(above, rank)| above <= *rank as usize);
-        prop_assert_eq!(found.is_some(), exists);
+        prop_assert_eq!(assignment.is_some(), exists);
     }
 }

@@ -5,7 +5,8 @@ use rand_chacha::ChaCha8Rng;
 use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_model::{ContinuousLaw, ReservationServer};
 use tailbound_simulator::hierarchy::{
-    Completion, Job, Level, Member, Plan, Rank, Reservation, Sink, Source, Task, simulate_plan,
+    Completion, HierarchyPlan, Job, JobSource, Level, LevelMember, PlannedReservation, PlannedTask,
+    Rank, Sink, simulate_plan,
 };
 use tailbound_time::Duration;
 
@@ -62,7 +63,7 @@ impl<'a> PoissonBatches<'a> {
     }
 }
 
-impl Source for PoissonBatches<'_> {
+impl JobSource for PoissonBatches<'_> {
     fn next_release(&self) -> Option<u64> {
         (self.number < self.most).then_some(self.now_ns as u64)
     }
@@ -86,19 +87,23 @@ impl Source for PoissonBatches<'_> {
 }
 
 /// A CPU with this server on it, and one task inside.
-fn plan(server: ReservationServer) -> Plan {
-    let inside = Level::of(vec![Member::Task(Task::of_rank(Rank::Fixed(0)))]);
+fn plan(server: ReservationServer) -> HierarchyPlan {
+    let inside = Level::of(vec![LevelMember::Task(PlannedTask::of_rank(Rank::Fixed(
+        0,
+    )))]);
     let Some((budget, period)) = server.budget_and_period() else {
-        return Plan::on_one_cpu(inside);
+        return HierarchyPlan::on_one_cpu(inside);
     };
-    Plan::on_one_cpu(Level::of(vec![Member::Reservation(Reservation {
-        rank: Rank::Fixed(0),
-        rule: server.into(),
-        budget,
-        period,
-        phase: Duration::ZERO,
-        inside,
-    })]))
+    HierarchyPlan::on_one_cpu(Level::of(vec![LevelMember::Reservation(
+        PlannedReservation {
+            rank: Rank::Fixed(0),
+            rule: server.into(),
+            budget,
+            period,
+            phase: Duration::ZERO,
+            inside,
+        },
+    )]))
 }
 
 /// The response times after a warm-up, in the order of release.

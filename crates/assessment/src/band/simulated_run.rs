@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use tailbound_simulator::workload::Release;
-use tailbound_simulator::{Simulation, SimulationQuery, Stall, simulate_with_stalls};
+use tailbound_simulator::{ServiceSimulationQuery, Simulation, Stall, simulate_with_stalls};
 use tailbound_time::{Duration, Instant};
 
 use super::{BandError, RunSetting};
@@ -97,7 +97,7 @@ impl SimulatedRun {
         };
         let period = setting.server.budget_and_period();
         let period_ns = period.map_or(1, |(_, period)| period.as_nanos().max(1));
-        let query = SimulationQuery {
+        let query = ServiceSimulationQuery {
             name: setting.name,
             service: setting.service,
             server: setting.server,

@@ -1,7 +1,7 @@
 //! Predicted bounds beside measured maxima, for the recoveries of one kind.
 
 use tailbound_analysis::recovery::{
-    Envelope, Network, Observation, Protocol, RecoveryBound, election_messages,
+    Envelope, MeasuredPhase, Network, RecoveryBound, RecoveryProtocol, election_messages,
 };
 use tailbound_distribution::Evidence;
 use tailbound_time::Duration;
@@ -175,11 +175,11 @@ fn estimate(
     servers: u32,
     margin: u32,
 ) -> Result<Option<Duration>, RecoveryError> {
-    let observations: Vec<Observation> = estimating
+    let observations: Vec<MeasuredPhase> = estimating
         .iter()
         .filter_map(|one| {
             let took = Duration::from_nanos(measure(one)?);
-            Some(Observation {
+            Some(MeasuredPhase {
                 factor: factor(one.servers - 1),
                 took,
             })
@@ -210,13 +210,13 @@ fn total(
     Ok((alone, predicted))
 }
 
-fn protocol(variant: &str) -> Result<Protocol, RecoveryError> {
+fn protocol(variant: &str) -> Result<RecoveryProtocol, RecoveryError> {
     match variant {
-        "vanilla" | "vanilla-best" => Ok(Protocol::Vanilla),
-        "thesis-lite" => Ok(Protocol::ThesisLite),
-        "thesis-full" => Ok(Protocol::ThesisFull),
+        "vanilla" | "vanilla-best" => Ok(RecoveryProtocol::Vanilla),
+        "thesis-lite" => Ok(RecoveryProtocol::ThesisLite),
+        "thesis-full" => Ok(RecoveryProtocol::ThesisFull),
         // A write under way leaves an uncommitted tail behind when the leader dies.
-        "tailbound" => Ok(Protocol::CompleteVote {
+        "tailbound" => Ok(RecoveryProtocol::CompleteVote {
             uncommitted_tail: true,
         }),
         other => Err(RecoveryError::NoEquation {

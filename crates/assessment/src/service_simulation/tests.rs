@@ -2,7 +2,7 @@
 use tailbound_distribution::{Evidence, Provenance};
 use tailbound_model::{BackendKind, Variant};
 use tailbound_simulator::workload::releases;
-use tailbound_simulator::{SimulationQuery, simulate};
+use tailbound_simulator::{ServiceSimulationQuery, simulate};
 
 use super::*;
 use crate::execution_times::execution_times;
@@ -94,7 +94,7 @@ fn the_first_reservation_is_as_if_alone_and_the_second_waits_for_it() {
         for job in &mut jobs {
             job.execution = job.execution.or(Some(Duration::from_millis(2)));
         }
-        let query = SimulationQuery {
+        let query = ServiceSimulationQuery {
             name,
             service,
             server: ReservationServer::Deferrable {

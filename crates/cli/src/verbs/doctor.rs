@@ -101,7 +101,7 @@ fn feature_rows(host: &HostCapabilities) -> ([&'static str; 4], Vec<Vec<String>>
             vec![
                 feature.to_string(),
                 yes(finding.works),
-                finding.found,
+                finding.state,
                 finding.remedy,
             ]
         })

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tailbound_model::kernel_trace::{self, Selection};
+use tailbound_model::kernel_trace::{self, ThreadSelection};
 use tailbound_model::{Description, Problem, Problems, rt_app, to_toml};
 
 use crate::arguments::{ImportArguments, ImportTool, KernelTraceArguments};
@@ -30,7 +30,7 @@ fn kernel_trace(arguments: &KernelTraceArguments, output: &Output) -> Result<(),
         file,
         "name the text of a recording, as trace-cmd report prints it",
     )?;
-    let selection = Selection {
+    let selection = ThreadSelection {
         pids: arguments.pid.clone(),
         comm: arguments.comm.clone(),
     };

@@ -6,7 +6,8 @@ use tailbound_assessment::simulation::{SimulationAnswer, SimulationQuery, simula
 use tailbound_distribution::Distribution;
 use tailbound_model::Percentile;
 use tailbound_simulator::host::{
-    Growth, HostQuery, HostSimulation, Outcome, Promise, TaskResult, simulate_host,
+    Growth, HostQuery, HostSimulation, SimulatedOutcome, SimulatedPromise, TaskResult,
+    simulate_host,
 };
 use tailbound_time::Duration;
 
@@ -142,9 +143,9 @@ fn service_row(
     name: &str,
     responses: Option<&Distribution>,
     percentiles: &[Percentile],
-    promises: &[Promise],
+    promises: &[SimulatedPromise],
 ) -> Option<Vec<String>> {
-    let own: Vec<&Promise> = promises.iter().filter(|one| one.service == name).collect();
+    let own: Vec<&SimulatedPromise> = promises.iter().filter(|one| one.service == name).collect();
     let mut domains = host.domains.iter();
     let (domain, _) = domains.find(|(_, domain)| {
         let mut tasks = domain.tasks.iter();
@@ -163,17 +164,17 @@ fn service_row(
     Some(row)
 }
 
-fn said(promise: &Promise) -> String {
+fn said(promise: &SimulatedPromise) -> String {
     let latency = Duration::from_nanos(promise.latency_ns);
     let of = promise
         .task
         .as_ref()
         .map_or(String::new(), |task| format!(" of {task}"));
     let outcome = match promise.outcome {
-        Outcome::Met => "met",
-        Outcome::Missed => "missed",
-        Outcome::Undecided => "undecided",
-        Outcome::NothingToTell => "no job done",
+        SimulatedOutcome::Met => "met",
+        SimulatedOutcome::Missed => "missed",
+        SimulatedOutcome::Undecided => "undecided",
+        SimulatedOutcome::NothingToTell => "no job done",
     };
     format!("p{}{of} within {latency}: {outcome}", promise.percentile)
 }
@@ -227,7 +228,7 @@ fn judge(answer: &SimulationAnswer) -> Result<(), Failure> {
         }
     }
     let missed = answer.promises.iter();
-    let missed = missed.filter(|promise| promise.outcome == Outcome::Missed);
+    let missed = missed.filter(|promise| promise.outcome == SimulatedOutcome::Missed);
     reasons.extend(missed.map(|promise| format!("service {}: {}", promise.service, said(promise))));
     if reasons.is_empty() {
         return Ok(());

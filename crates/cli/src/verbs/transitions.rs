@@ -1,6 +1,6 @@
 //! How long changes between the modes of a description take at most, as `check` and `analyze` tell it.
 
-use tailbound_analysis::transitions::{METHOD, Transition, transitions_of};
+use tailbound_analysis::transitions::{METHOD, TransitionBound, transitions_of};
 use tailbound_model::Description;
 
 use super::analyze_file::CsvRow;
@@ -16,14 +16,17 @@ pub const HEADER: [&str; 5] = [
 ];
 
 /// Those to and from some modes.
-pub fn concerning(description: &Description, modes: &[String]) -> Result<Vec<Transition>, Failure> {
+pub fn concerning(
+    description: &Description,
+    modes: &[String],
+) -> Result<Vec<TransitionBound>, Failure> {
     let concerned = |mode: &str| modes.iter().any(|one| one == mode);
     let wanted = |from: &str, to: &str| concerned(from) || concerned(to);
     transitions_of(description, wanted).map_err(Failure::from_error)
 }
 
 /// A row of the table for people.
-pub fn cells(one: &Transition) -> Vec<String> {
+pub fn cells(one: &TransitionBound) -> Vec<String> {
     vec![
         one.from.clone(),
         one.to.clone(),
@@ -34,7 +37,7 @@ pub fn cells(one: &Transition) -> Vec<String> {
 }
 
 /// A row of the CSV that tasks and CPUs are in, too.
-pub fn csv_row(one: &Transition) -> CsvRow {
+pub fn csv_row(one: &TransitionBound) -> CsvRow {
     let slow = one.bound_with_slow_agents;
     CsvRow {
         kind: "transition",
@@ -48,7 +51,7 @@ pub fn csv_row(one: &Transition) -> CsvRow {
 }
 
 /// A line for the curious.
-pub fn line(one: &Transition) -> String {
+pub fn line(one: &TransitionBound) -> String {
     format!(
         "from mode {} to {}: in force within {}, with slow agents {}: {}",
         one.from,
@@ -59,7 +62,7 @@ pub fn line(one: &Transition) -> String {
     )
 }
 
-fn changes(one: &Transition) -> String {
+fn changes(one: &TransitionBound) -> String {
     let steps = one.steps.iter();
     let each: Vec<String> = steps
         .map(|step| format!("{} ({})", step.domain, step.direction))

@@ -115,7 +115,7 @@ fn back_ends(wanted: &[BackEnd], host: &HostCapabilities) -> Vec<BackEnd> {
                 kind => tailbound_enforcement::backends::backend(kind).missing(host),
             };
             for one_missing in &missing {
-                let (needed, state) = (&one_missing.needed, &one_missing.found);
+                let (needed, state) = (&one_missing.needed, &one_missing.state);
                 eprintln!("SKIP {one}: needs {needed}, found {state}");
             }
             missing.is_empty()

@@ -71,28 +71,28 @@ impl Bell {
 
 /// A domain in the auditor's hands.
 #[derive(Debug)]
-struct Entry {
+struct DomainUnderAudit {
     audit: DomainAudit,
     /// When it is looked at next; never while it is held.
     due: Option<Instant>,
     told_at: Option<Instant>,
-    told: AuditSummary,
+    reported: AuditSummary,
 }
 
 struct Books {
     kernel: Box<dyn KernelState + Send>,
-    domains: BTreeMap<String, Entry>,
+    domains: BTreeMap<String, DomainUnderAudit>,
     records: BTreeMap<PathBuf, AdoptionRecord>,
     last_look: Instant,
 }
 
-struct Shared {
+struct SharedAudit {
     books: Mutex<Books>,
     bell: Bell,
     stop: AtomicBool,
 }
 
-impl Shared {
+impl SharedAudit {
     fn books(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,7 +101,7 @@ impl Shared {
 /// The thread that audits the members of domains. Dropping it ends the thread; what it adopted stays so
 /// until [`Auditor::end`].
 pub struct Auditor {
-    shared: Arc<Shared>,
+    shared: Arc<SharedAudit>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -116,7 +116,7 @@ impl Auditor {
         bell: Bell,
         notice: Option<Notice>,
     ) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedAudit {
             books: Mutex::new(Books {
                 kernel,
                 domains: BTreeMap::new(),
@@ -147,10 +147,10 @@ impl Auditor {
                 entry.due = due;
             }
             None => {
-                let entry = Entry {
+                let entry = DomainUnderAudit {
                     due,
                     told_at: None,
-                    told: AuditSummary::default(),
+                    reported: AuditSummary::default(),
                     audit: DomainAudit::new(audited.clone()),
                 };
                 books.domains.insert(audited.domain, entry);
@@ -226,7 +226,7 @@ impl Drop for Auditor {
     }
 }
 
-fn run(shared: &Shared, notice: Option<&Notice>) {
+fn run(shared: &SharedAudit, notice: Option<&Notice>) {
     let mut waiting = PollSet::with_capacity(1);
     while !shared.stop.load(Ordering::Acquire) {
         let rung = shared.bell.take();
@@ -296,9 +296,9 @@ fn look_at_all(books: &mut Books, rung: bool) -> (Instant, Vec<String>) {
 }
 
 /// What corrections there were since the last notice, if it is time for one.
-fn notice_of(entry: &mut Entry, now: Instant) -> Option<String> {
-    let (summary, told) = (&entry.audit.summary, &entry.told);
-    let news = summary.escapes() > told.escapes() || summary.failures > told.failures;
+fn notice_of(entry: &mut DomainUnderAudit, now: Instant) -> Option<String> {
+    let (summary, reported) = (&entry.audit.summary, &entry.reported);
+    let news = summary.escapes() > reported.escapes() || summary.failures > reported.failures;
     let waits = |at: Instant| now < at.saturating_add(NOTICE_EVERY);
     if !news || entry.told_at.is_some_and(waits) {
         return None;
@@ -307,12 +307,12 @@ fn notice_of(entry: &mut Entry, now: Instant) -> Option<String> {
         "domain \"{}\": since the last notice {} threads were brought back to its CPUs, {} above its \
          priority were set back, {} that left its groups lost its priority; {} corrections failed",
         entry.audit.audited.domain,
-        summary.brought_back - told.brought_back,
-        summary.set_back - told.set_back,
-        summary.demoted - told.demoted,
-        summary.failures - told.failures,
+        summary.brought_back - reported.brought_back,
+        summary.set_back - reported.set_back,
+        summary.demoted - reported.demoted,
+        summary.failures - reported.failures,
     );
-    entry.told = summary.clone();
+    entry.reported = summary.clone();
     entry.told_at = Some(now);
     Some(line)
 }

@@ -9,7 +9,7 @@ use tailbound_time::{Duration, Instant};
 
 use super::order::{Claim, CpuDemand, priorities};
 use super::record::{Adoption, AdoptionRecord};
-use super::rules::{Fault, Rules, Seen, Verdict, is_real_time};
+use super::rules::{Fault, Rules, Seen, ThreadVerdict, is_real_time};
 use super::{AuditSummary, AuditedDomain};
 use crate::SchedulingSetting;
 use crate::change::is_of_agent;
@@ -18,7 +18,7 @@ use crate::kernel::{KernelState, KernelView};
 
 /// What is known of a member.
 #[derive(Clone, Debug)]
-struct Member {
+struct AuditedMember {
     /// The thread, and what it had before it got something else.
     before: Adoption,
     /// Where its adoption is recorded; the journal tells of the first members.
@@ -37,7 +37,7 @@ struct Member {
     demand: CpuDemand,
 }
 
-impl Member {
+impl AuditedMember {
     fn new(before: Adoption, slot: Option<usize>) -> Self {
         Self {
             own: before.had.filter(|had| is_real_time(*had)),
@@ -62,7 +62,7 @@ const LOOKS_WITHOUT_ADOPTION: u64 = 1_000;
 #[derive(Debug)]
 pub struct DomainAudit {
     pub(super) audited: AuditedDomain,
-    members: BTreeMap<u32, Member>,
+    members: BTreeMap<u32, AuditedMember>,
     pub(super) summary: AuditSummary,
     /// From which look on children are adopted.
     adopts_from: u64,
@@ -93,8 +93,8 @@ impl DomainAudit {
     fn take_journaled(&mut self) {
         self.summary.cpuset = self.audited.cpuset;
         for journaled in &self.audited.journaled {
-            let known = self.members.get(&journaled.tid);
-            if known.is_some_and(|member| member.before.started == journaled.started) {
+            let member = self.members.get(&journaled.tid);
+            if member.is_some_and(|member| member.before.started == journaled.started) {
                 continue;
             }
             let before = Adoption {
@@ -104,7 +104,7 @@ impl DomainAudit {
                 affinity: None,
             };
             self.members
-                .insert(journaled.tid, Member::new(before, None));
+                .insert(journaled.tid, AuditedMember::new(before, None));
         }
     }
 
@@ -419,7 +419,7 @@ impl DomainAudit {
         record: &mut AdoptionRecord,
         tid: u32,
         seen: &Seen,
-        verdict: &Verdict,
+        verdict: &ThreadVerdict,
     ) -> io::Result<()> {
         debug_assert!(
             !self.members.contains_key(&tid),
@@ -438,10 +438,10 @@ impl DomainAudit {
             false => None,
         };
         let lowered = before.had.is_none() && !is_real_time(seen.scheduling);
-        let member = Member {
+        let member = AuditedMember {
             lowered,
             now: Some(seen.scheduling),
-            ..Member::new(before, slot)
+            ..AuditedMember::new(before, slot)
         };
         self.members.insert(tid, member);
         Ok(())

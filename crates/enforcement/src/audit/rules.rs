@@ -34,7 +34,7 @@ pub enum Fault {
 
 /// What is to be done about a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct ThreadVerdict {
     /// The policy that it gets, and why.
     pub scheduling: Option<(SchedulingSetting, Fault)>,
     /// The affinity that it gets.
@@ -52,8 +52,8 @@ pub fn is_real_time(setting: SchedulingSetting) -> bool {
 
 impl Rules {
     /// Decides about a member of the domain; `is_new` if no earlier look has met it.
-    pub fn judge(&self, is_new: bool, seen: &Seen) -> Verdict {
-        Verdict {
+    pub fn judge(&self, is_new: bool, seen: &Seen) -> ThreadVerdict {
+        ThreadVerdict {
             scheduling: self.policy_for(is_new, seen.scheduling),
             affinity: (!seen.affinity.is_subset(&self.cpus)).then(|| self.cpus.clone()),
         }
@@ -217,7 +217,7 @@ mod tests {
                 seen.affinity = to;
             }
             prop_assert!(seen.affinity.is_subset(&rules.cpus));
-            prop_assert_eq!(rules.judge(false, &seen), Verdict::default());
+            prop_assert_eq!(rules.judge(false, &seen), ThreadVerdict::default());
             if let SchedulingSetting::Fifo { priority, reset_on_fork } = seen.scheduling {
                 prop_assert!(is_of_agent(seen.scheduling) || (priority <= 50 && reset_on_fork));
             }

@@ -7,7 +7,7 @@ use tailbound_linux::{HostCapabilities, capabilities::Feature};
 use tailbound_model::{BackendKind, BudgetScope};
 
 use super::cpu_group::CpuGroup;
-use super::{Members, check_range, lacking, whole_microseconds};
+use super::{TargetMembers, check_range, lacking, whole_microseconds};
 use crate::error::{AdmissionError, EnforcementError};
 use crate::kernel::KernelView;
 use crate::{Backend, Change, Inheritance, MissingRequirement, Plan, ReservationRequest, Site};
@@ -63,7 +63,8 @@ impl Backend for CfsQuota {
 
     fn plan(&self, request: &ReservationRequest, site: Site<'_>) -> Result<Plan, EnforcementError> {
         let Site { host, view } = site;
-        let members = Members::with_descendants(request, host.cgroup_v2_root.as_deref(), view)?;
+        let members =
+            TargetMembers::with_descendants(request, host.cgroup_v2_root.as_deref(), view)?;
         let interface = &request.interface;
         let limit = Limit::of(request)?;
         let group = CpuGroup::of(request, &members, site)?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
 
 use super::target::not_supported;
-use super::{Members, lacking, legacy_group, own_group};
+use super::{TargetMembers, lacking, legacy_group, own_group};
 use crate::error::PlanError;
 use crate::{Change, MissingRequirement, ReservationRequest, Site};
 
@@ -39,7 +39,7 @@ impl CpuGroup {
     /// The group for the members of a request.
     pub fn of(
         request: &ReservationRequest,
-        members: &Members,
+        members: &TargetMembers,
         site: Site<'_>,
     ) -> Result<Self, PlanError> {
         let host = site.host;
@@ -59,7 +59,7 @@ impl CpuGroup {
     fn in_v1(
         request: &ReservationRequest,
         root: &Path,
-        members: &Members,
+        members: &TargetMembers,
         site: Site<'_>,
     ) -> Result<Self, PlanError> {
         let single = request.target.single_threads().is_some();
@@ -79,7 +79,7 @@ impl CpuGroup {
     fn in_v2(
         request: &ReservationRequest,
         root: &Path,
-        members: &Members,
+        members: &TargetMembers,
         site: Site<'_>,
     ) -> Result<Self, PlanError> {
         if let Some(cgroup) = members.cgroup.clone() {

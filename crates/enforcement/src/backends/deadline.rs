@@ -11,7 +11,7 @@ use tailbound_linux::{HostCapabilities, capabilities::Feature};
 use tailbound_model::{BackendKind, Cpu, CpuSet};
 
 use super::target::{not_supported, reading};
-use super::{Members, check_range, check_range_from, lacking};
+use super::{TargetMembers, check_range, check_range_from, lacking};
 use crate::change::cpu_list;
 use crate::error::{AdmissionError, EnforcementError, PlanError};
 use crate::kernel::KernelView;
@@ -78,7 +78,7 @@ impl Backend for Deadline {
 
     fn plan(&self, request: &ReservationRequest, site: Site<'_>) -> Result<Plan, EnforcementError> {
         let Site { host, view } = site;
-        let members = Members::of(request, host.cgroup_v2_root.as_deref(), view)?;
+        let members = TargetMembers::of(request, host.cgroup_v2_root.as_deref(), view)?;
         let threads = reserved_threads(request, &members)?;
         let interface = &request.interface;
         let setting = SchedulingSetting::Deadline {
@@ -139,7 +139,7 @@ impl Backend for Deadline {
 /// The threads that get a budget: one per CPU.
 fn reserved_threads(
     request: &ReservationRequest,
-    members: &Members,
+    members: &TargetMembers,
 ) -> Result<Vec<u32>, PlanError> {
     let threads = match request.target.single_threads() {
         Some(_) => members.threads.clone(),

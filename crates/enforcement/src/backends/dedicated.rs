@@ -2,7 +2,7 @@
 
 use tailbound_model::BackendKind;
 
-use super::Members;
+use super::TargetMembers;
 use crate::change::cpu_list;
 use crate::error::EnforcementError;
 use crate::{Backend, Inheritance, Plan, ReservationRequest, Site};
@@ -17,7 +17,8 @@ impl Backend for Dedicated {
 
     fn plan(&self, request: &ReservationRequest, site: Site<'_>) -> Result<Plan, EnforcementError> {
         let Site { host, view } = site;
-        let members = Members::with_descendants(request, host.cgroup_v2_root.as_deref(), view)?;
+        let members =
+            TargetMembers::with_descendants(request, host.cgroup_v2_root.as_deref(), view)?;
         let cpus = &request.interface.cpus;
         let changes = members.affinity_changes(cpus);
         Ok(Plan {

@@ -10,7 +10,7 @@ use tailbound_time::Duration;
 
 use super::target::{not_supported, reading};
 use super::{
-    Members, THREADED_ROOT_PREFIX, all_lacking, check_range, lacking, leave_real_time_groups,
+    TargetMembers, THREADED_ROOT_PREFIX, all_lacking, check_range, lacking, leave_real_time_groups,
     own_group,
 };
 use crate::change::{cpu_list, is_of_agent};
@@ -88,7 +88,7 @@ impl Backend for DsFreeze {
         let root = host.cgroup_v2_root.as_deref().ok_or_else(|| {
             not_supported(request, "finds no cgroup v2 here", "see tailbound doctor")
         })?;
-        let members = Members::with_descendants(request, Some(root), view)?;
+        let members = TargetMembers::with_descendants(request, Some(root), view)?;
         check_controller(request, host, root, view)?;
         let mut changes = leave_real_time_groups(host, &members.threads, view);
         let groups = match &request.target {
@@ -232,10 +232,10 @@ fn check_controller(
     }
 }
 
-type Group = (Manager, Vec<u32>);
+type ManagedGroup = (Manager, Vec<u32>);
 
 /// Refuses groups of so many threads that stopping them takes too much of a period.
-fn check_sizes(request: &ReservationRequest, groups: &[Group]) -> Result<(), PlanError> {
+fn check_sizes(request: &ReservationRequest, groups: &[ManagedGroup]) -> Result<(), PlanError> {
     let period = request.interface.period;
     let largest = groups.iter().map(|(_, threads)| threads.len()).max();
     let threads = largest.unwrap_or_default() as u64;
@@ -259,10 +259,10 @@ fn group_of_processes(
     request: &ReservationRequest,
     cpus: &CpuSet,
     root: &Path,
-    members: &Members,
+    members: &TargetMembers,
     view: &dyn KernelView,
     changes: &mut Vec<Change>,
-) -> Result<Vec<Group>, PlanError> {
+) -> Result<Vec<ManagedGroup>, PlanError> {
     members.check_unsplit(request, root, view)?;
     let own = own_group(&home_of_processes(request, root, members, view));
     changes.push(Change::mkdir(&own));
@@ -275,7 +275,7 @@ fn group_of_processes(
 fn home_of_processes(
     request: &ReservationRequest,
     root: &Path,
-    members: &Members,
+    members: &TargetMembers,
     view: &dyn KernelView,
 ) -> PathBuf {
     let mut homes = BTreeSet::new();
@@ -300,9 +300,9 @@ fn home_of_processes(
 fn frozen_group(
     cpus: &CpuSet,
     cgroup: PathBuf,
-    members: &Members,
+    members: &TargetMembers,
     changes: &mut Vec<Change>,
-) -> Vec<Group> {
+) -> Vec<ManagedGroup> {
     changes.extend([
         Change::mkdir(&cgroup),
         Change::write(&cgroup, "cgroup.freeze", "1"),
@@ -319,10 +319,10 @@ fn group_below_container(
     request: &ReservationRequest,
     cpus: &CpuSet,
     root: &Path,
-    members: &Members,
+    members: &TargetMembers,
     view: &dyn KernelView,
     changes: &mut Vec<Change>,
-) -> Result<Vec<Group>, PlanError> {
+) -> Result<Vec<ManagedGroup>, PlanError> {
     // A group of ours is there already where the reservation is being changed; a container may have the same name.
     let is_ours = |group: &PathBuf| {
         group.ends_with(GROUP_BELOW_CONTAINER) && Some(group) != members.cgroup.as_ref()
@@ -356,7 +356,7 @@ fn group_below_container(
 }
 
 /// The process of single threads, if they are of one, and can be divided among the CPUs.
-fn the_process(request: &ReservationRequest, members: &Members) -> Result<u32, PlanError> {
+fn the_process(request: &ReservationRequest, members: &TargetMembers) -> Result<u32, PlanError> {
     let &[pid] = members.processes.as_slice() else {
         return Err(not_supported(
             request,
@@ -379,10 +379,10 @@ fn the_process(request: &ReservationRequest, members: &Members) -> Result<u32, P
 fn groups_of_threads(
     request: &ReservationRequest,
     root: &Path,
-    members: &Members,
+    members: &TargetMembers,
     view: &dyn KernelView,
     changes: &mut Vec<Change>,
-) -> Result<Vec<Group>, PlanError> {
+) -> Result<Vec<ManagedGroup>, PlanError> {
     let pid = the_process(request, members)?;
     let cpus = &request.interface.cpus;
     let parent = own_group(root).join(format!("{THREADED_ROOT_PREFIX}{pid}"));
@@ -390,7 +390,8 @@ fn groups_of_threads(
     let here = home.is_ok_and(|home| home.starts_with(&parent));
     if !here {
         if let Some(groups) = groups_of_libvirt(request, root, members, view)? {
-            let freeze = |(group, _): &Group| Change::write(&group.cgroup, "cgroup.freeze", "1");
+            let freeze =
+                |(group, _): &ManagedGroup| Change::write(&group.cgroup, "cgroup.freeze", "1");
             changes.extend(groups.iter().map(freeze));
             return Ok(groups);
         }
@@ -437,9 +438,9 @@ fn groups_of_threads(
 fn groups_of_libvirt(
     request: &ReservationRequest,
     root: &Path,
-    members: &Members,
+    members: &TargetMembers,
     view: &dyn KernelView,
-) -> Result<Option<Vec<Group>>, PlanError> {
+) -> Result<Option<Vec<ManagedGroup>>, PlanError> {
     if !matches!(request.target, Target::Machine(_)) {
         return Ok(None);
     }

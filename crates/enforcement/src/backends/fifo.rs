@@ -3,7 +3,7 @@
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
 use tailbound_model::BackendKind;
 
-use super::{Members, lacking, leave_real_time_groups};
+use super::{TargetMembers, lacking, leave_real_time_groups};
 use crate::change::{cpu_list, is_of_agent};
 use crate::error::EnforcementError;
 use crate::{
@@ -26,7 +26,8 @@ impl Backend for Fifo {
 
     fn plan(&self, request: &ReservationRequest, site: Site<'_>) -> Result<Plan, EnforcementError> {
         let Site { host, view } = site;
-        let members = Members::with_descendants(request, host.cgroup_v2_root.as_deref(), view)?;
+        let members =
+            TargetMembers::with_descendants(request, host.cgroup_v2_root.as_deref(), view)?;
         let interface = &request.interface;
         let setting = SchedulingSetting::Fifo {
             priority: interface.priority.0,

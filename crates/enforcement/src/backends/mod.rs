@@ -28,7 +28,7 @@ pub use fifo::Fifo;
 pub use nice::Nice;
 pub use none::Unreserved;
 pub use rt_group::RtGroup;
-pub(crate) use target::{Members, descendants, descendants_that};
+pub(crate) use target::{TargetMembers, descendants, descendants_that};
 pub use weight::Weight;
 pub use xen_rtds::XenRtds;
 pub(crate) use xen_rtds::admit_vcpus;
@@ -109,7 +109,7 @@ fn lacking(host: &HostCapabilities, feature: Feature, needed: &str) -> Option<Mi
     let finding = host.finding(feature);
     Some(MissingRequirement {
         needed: needed.into(),
-        found: finding.found,
+        state: finding.state,
         remedy: finding.remedy,
     })
 }

@@ -2,7 +2,7 @@
 
 use tailbound_model::{BackendKind, NiceValue};
 
-use super::Members;
+use super::TargetMembers;
 use crate::change::cpu_list;
 use crate::error::EnforcementError;
 use crate::{Backend, Inheritance, Plan, ReservationRequest, SchedulingSetting, Site};
@@ -18,7 +18,8 @@ impl Backend for Nice {
 
     fn plan(&self, request: &ReservationRequest, site: Site<'_>) -> Result<Plan, EnforcementError> {
         let Site { host, view } = site;
-        let members = Members::with_descendants(request, host.cgroup_v2_root.as_deref(), view)?;
+        let members =
+            TargetMembers::with_descendants(request, host.cgroup_v2_root.as_deref(), view)?;
         let cpus = &request.interface.cpus;
         let NiceValue(nice) = request.options.nice.unwrap_or(NiceValue::FIRST);
         let setting = SchedulingSetting::Other { nice };

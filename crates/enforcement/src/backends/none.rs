@@ -2,7 +2,7 @@
 
 use tailbound_model::BackendKind;
 
-use super::Members;
+use super::TargetMembers;
 use crate::error::EnforcementError;
 use crate::{Backend, Inheritance, Plan, ReservationRequest, Site};
 
@@ -16,7 +16,7 @@ impl Backend for Unreserved {
 
     fn plan(&self, request: &ReservationRequest, site: Site<'_>) -> Result<Plan, EnforcementError> {
         let Site { host, view } = site;
-        let members = Members::of(request, host.cgroup_v2_root.as_deref(), view)?;
+        let members = TargetMembers::of(request, host.cgroup_v2_root.as_deref(), view)?;
         Ok(Plan {
             request: request.clone(),
             changes: Vec::new(),

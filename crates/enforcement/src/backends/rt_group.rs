@@ -4,7 +4,7 @@ use tailbound_linux::{HostCapabilities, capabilities::Feature};
 use tailbound_model::BackendKind;
 
 use super::target::not_supported;
-use super::{Members, all_lacking, check_range, legacy_group, whole_microseconds};
+use super::{TargetMembers, all_lacking, check_range, legacy_group, whole_microseconds};
 use crate::error::{AdmissionError, EnforcementError};
 use crate::{
     Backend, Change, Inheritance, MissingRequirement, Plan, ReservationRequest, SchedulingSetting,
@@ -45,7 +45,8 @@ impl Backend for RtGroup {
         let root = host.cgroup_v1_roots.get("cpu").ok_or_else(|| {
             not_supported(request, "finds no cgroup v1 cpu hierarchy", "use ds-freeze")
         })?;
-        let members = Members::with_descendants(request, host.cgroup_v2_root.as_deref(), view)?;
+        let members =
+            TargetMembers::with_descendants(request, host.cgroup_v2_root.as_deref(), view)?;
         let interface = &request.interface;
         let budget_us = whole_microseconds(request, interface.budget)?;
         let period_us = whole_microseconds(request, interface.period)?;

@@ -13,7 +13,7 @@ use crate::{Change, SchedulingSetting};
 
 /// The processes and threads of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Members {
+pub(crate) struct TargetMembers {
     /// The processes; for single threads, those that they belong to.
     pub processes: Vec<u32>,
     /// The threads that the reservation is for.
@@ -24,7 +24,7 @@ pub(crate) struct Members {
     pub cgroup: Option<PathBuf>,
 }
 
-impl Members {
+impl TargetMembers {
     /// The changes that keep the threads on these CPUs.
     pub fn affinity_changes(&self, cpus: &CpuSet) -> impl Iterator<Item = Change> {
         self.threads.iter().map(|&tid| Change::SetAffinity {
@@ -287,17 +287,17 @@ pub(crate) fn descendants_that(
     let mut seen: BTreeSet<u32> = pids.iter().copied().collect();
     seen.insert(view.own_process());
     let mut parents: VecDeque<u32> = pids.iter().copied().collect();
-    let mut found = Vec::new();
+    let mut descendants = Vec::new();
     while let Some(parent) = parents.pop_front() {
         for child in children.remove(&parent).unwrap_or_default() {
             if !seen.contains(&child) && belongs(child, parent) {
                 seen.insert(child);
                 parents.push_back(child);
-                found.push((child, parent));
+                descendants.push((child, parent));
             }
         }
     }
-    found
+    descendants
 }
 
 fn unreadable(request: &ReservationRequest, id: u32, error: &io::Error) -> PlanError {

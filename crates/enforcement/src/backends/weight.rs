@@ -6,7 +6,7 @@ use tailbound_linux::{HostCapabilities, capabilities::Feature};
 use tailbound_model::{BackendKind, CpuWeight};
 
 use super::cpu_group::CpuGroup;
-use super::{Members, lacking};
+use super::{TargetMembers, lacking};
 use crate::change::cpu_list;
 use crate::error::EnforcementError;
 use crate::{Backend, Change, Inheritance, MissingRequirement, Plan, ReservationRequest, Site};
@@ -41,7 +41,8 @@ impl Backend for Weight {
 
     fn plan(&self, request: &ReservationRequest, site: Site<'_>) -> Result<Plan, EnforcementError> {
         let Site { host, view } = site;
-        let members = Members::with_descendants(request, host.cgroup_v2_root.as_deref(), view)?;
+        let members =
+            TargetMembers::with_descendants(request, host.cgroup_v2_root.as_deref(), view)?;
         let cpus = &request.interface.cpus;
         let group = CpuGroup::of(request, &members, site)?;
         let share = GroupShare::of(request);

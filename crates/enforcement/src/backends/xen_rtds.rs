@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use tailbound_analysis::admission::pool::{Misfit, fit};
-use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
+use tailbound_linux::xen::{Vcpu, VcpuSetting, XenPool};
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
 use tailbound_model::{BackendKind, Precedence};
 use tailbound_time::{Duration, Fraction};
@@ -194,7 +194,7 @@ fn check_disjoint(plans: &[Plan], held: &[HeldDomain]) -> Result<(), PlanError> 
 
 fn check_pool(
     request: &ReservationRequest,
-    pool: &Pool,
+    pool: &XenPool,
     settings: &[(&Vcpu, VcpuSetting)],
 ) -> Result<(), AdmissionError> {
     let lengths = |setting: &VcpuSetting| {

@@ -26,7 +26,7 @@ const LOST_PER_MILLE: u64 = 50;
 
 /// What is to be done with the domains of the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum PauseState {
     /// They may run.
     Clear,
     /// They have to stand still.
@@ -35,7 +35,7 @@ pub(super) enum Standing {
 
 /// How much had been used in all at a moment.
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct UsageReading {
     at: Instant,
     total: Duration,
 }
@@ -45,10 +45,10 @@ struct Entry {
 pub(super) struct Allowance {
     limit: RealTimeLimit,
     /// A ring, oldest first from `first`; never empty after the first look.
-    entries: [Entry; ENTRIES],
+    entries: [UsageReading; ENTRIES],
     first: usize,
     count: usize,
-    latest: Entry,
+    latest: UsageReading,
     next_look: Instant,
 }
 
@@ -56,10 +56,10 @@ impl Allowance {
     pub(super) fn new(limit: RealTimeLimit) -> Self {
         Self {
             limit,
-            entries: [Entry::default(); ENTRIES],
+            entries: [UsageReading::default(); ENTRIES],
             first: 0,
             count: 0,
-            latest: Entry::default(),
+            latest: UsageReading::default(),
             next_look: Instant::ORIGIN,
         }
     }
@@ -75,10 +75,10 @@ impl Allowance {
     }
 
     /// At `now` real-time threads have used `used` more than at the last look.
-    pub(super) fn look(&mut self, now: Instant, used: Duration) -> Standing {
+    pub(super) fn look(&mut self, now: Instant, used: Duration) -> PauseState {
         let now = now.max(self.latest.at);
         let used = counted(now.saturating_since(self.latest.at), used);
-        self.latest = Entry {
+        self.latest = UsageReading {
             at: now,
             total: self.latest.total.saturating_add(used),
         };
@@ -88,9 +88,9 @@ impl Allowance {
         let longest = self.limit.part(LOOK_EVERY_PER_MILLE);
         self.next_look = now.saturating_add(left.max(shortest).min(longest));
         if left < shortest {
-            Standing::Paused
+            PauseState::Paused
         } else {
-            Standing::Clear
+            PauseState::Clear
         }
     }
 
@@ -110,7 +110,7 @@ impl Allowance {
         since.saturating_add(across)
     }
 
-    fn entries(&self) -> impl Iterator<Item = Entry> {
+    fn entries(&self) -> impl Iterator<Item = UsageReading> {
         (0..self.count).map(|place| self.entries[(self.first + place) % ENTRIES])
     }
 
@@ -167,7 +167,7 @@ mod tests {
     /// for each millisecond whether real-time threads had it.
     fn history(limit: RealTimeLimit, busy: u64, idle: u64, length: u64) -> Vec<bool> {
         let mut allowance = Allowance::new(limit);
-        let mut standing = Standing::Clear;
+        let mut standing = PauseState::Clear;
         let mut ran = Vec::new();
         let mut fresh = Duration::ZERO;
         for tick in 0..length {
@@ -176,7 +176,7 @@ mod tests {
                 standing = allowance.look(now, fresh);
                 fresh = Duration::ZERO;
             }
-            let runs = standing == Standing::Clear && tick % (busy + idle) < busy;
+            let runs = standing == PauseState::Clear && tick % (busy + idle) < busy;
             if runs {
                 fresh = fresh.saturating_add(ms(1));
             }
@@ -222,8 +222,8 @@ mod tests {
             let length = allowance.next_look().saturating_since(now);
             now = allowance.next_look();
             let used = match standing {
-                Standing::Clear => length.scaled_down(49, 50),
-                Standing::Paused => {
+                PauseState::Clear => length.scaled_down(49, 50),
+                PauseState::Paused => {
                     others = others.saturating_add(length);
                     Duration::ZERO
                 }

@@ -180,10 +180,10 @@ mod tests {
         const PROMISES: u64 = 200;
         let board = BudgetSeqlock::default();
         let (ended, count) = (AtomicBool::new(false), AtomicU64::new(0));
-        let (mut promised, mut known, mut periods) = (Vec::new(), Vec::new(), 0);
+        let (mut promised, mut announced, mut periods) = (Vec::new(), Vec::new(), 0);
         std::thread::scope(|scope| {
             let manager = scope.spawn(|| {
-                let (mut seen, mut known) = (0, Vec::new());
+                let (mut seen, mut announced) = (0, Vec::new());
                 let mut period = 0;
                 let enough = |period| period >= PERIODS && count.load(Ordering::Relaxed) > PROMISES;
                 while !enough(period) && period < PERIODS_AT_MOST {
@@ -191,14 +191,14 @@ mod tests {
                     let opened = Instant::from_nanos(period * PERIOD.as_nanos());
                     board.show(opened, PERIOD, false);
                     if let Some((budget, from)) = board.take(&mut seen) {
-                        known.push((budget.as_nanos(), from, opened));
+                        announced.push((budget.as_nanos(), from, opened));
                     }
                     if period % 64 == 0 {
                         std::thread::yield_now();
                     }
                 }
                 ended.store(true, Ordering::Release);
-                (known, period)
+                (announced, period)
             });
             let mut number = 0;
             while !ended.load(Ordering::Acquire) {
@@ -209,16 +209,18 @@ mod tests {
                 }
                 std::thread::yield_now();
             }
-            (known, periods) = manager.join().unwrap();
+            (announced, periods) = manager.join().unwrap();
         });
         let last = Instant::from_nanos(periods * PERIOD.as_nanos());
-        known.sort_unstable();
+        announced.sort_unstable();
         let due: Vec<_> = promised.iter().filter(|(_, at)| *at <= last).collect();
         assert!(due.len() > 100, "only {} were promised", due.len());
         for (number, at) in due {
             // It, or a later one, was there in time.
-            let first = known.partition_point(|(budget, ..)| budget < number);
-            let in_time = known.get(first).is_some_and(|(_, _, opened)| opened <= at);
+            let first = announced.partition_point(|(budget, ..)| budget < number);
+            let in_time = announced
+                .get(first)
+                .is_some_and(|(_, _, opened)| opened <= at);
             assert!(in_time, "{number} was promised for {at:?}");
         }
     }

@@ -142,8 +142,8 @@ mod tests {
             let probability = f64::from(percent) / 100.0;
             let rank = ((values.len() as f64 * probability).ceil() as usize).clamp(1, values.len());
             let exact = values[rank - 1];
-            let found = histogram.read().quantile_upper(probability).expect("counted").as_nanos();
-            prop_assert!(found >= exact && found - exact <= exact / 32 + 1, "{found} for {exact}");
+            let quantile = histogram.read().quantile_upper(probability).expect("counted").as_nanos();
+            prop_assert!(quantile >= exact && quantile - exact <= exact / 32 + 1, "{quantile} for {exact}");
         }
     }
 }

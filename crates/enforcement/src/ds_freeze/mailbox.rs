@@ -23,7 +23,7 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 
 /// What a manager can be asked.
 #[derive(Debug)]
-pub(super) enum Request {
+pub(super) enum ManagerRequest {
     /// Serve this domain too; taken out of the slot.
     Add(Option<Box<ServedState>>),
     /// Serve the domain of this name no longer.
@@ -56,7 +56,7 @@ pub(super) const MOST_NOTES: usize = 2 * super::service_loop::MOST_DOMAINS;
 
 /// What it answers.
 #[derive(Debug)]
-pub(super) enum Reply {
+pub(super) enum ManagerReply {
     /// Done.
     Done,
     /// Done; the change is in force from then on.
@@ -70,7 +70,7 @@ pub(super) enum Reply {
 }
 
 /// The mailbox of a manager.
-pub(super) type ManagerMailbox = Mailbox<Request, Reply, Note, WakeUp>;
+pub(super) type ManagerMailbox = Mailbox<ManagerRequest, ManagerReply, Note, WakeUp>;
 
 /// A mailbox with its two eventfds.
 pub(super) fn open_mailbox() -> io::Result<ManagerMailbox> {
@@ -79,7 +79,11 @@ pub(super) fn open_mailbox() -> io::Result<ManagerMailbox> {
 
 /// Asks and waits for the answer; `None` if none came within `at_most`, and then the request is
 /// withdrawn.
-pub(super) fn ask(mailbox: &ManagerMailbox, request: Request, at_most: Duration) -> Option<Reply> {
+pub(super) fn ask(
+    mailbox: &ManagerMailbox,
+    request: ManagerRequest,
+    at_most: Duration,
+) -> Option<ManagerReply> {
     let mut answered = PollSet::with_capacity(1);
     answered.push(Some(mailbox.answered().as_fd()));
     // From the first wait, which begins at once where nobody else asks.
@@ -118,8 +122,8 @@ mod tests {
                         |_, note| panic!("{note:?} was not left"),
                         |answers, request| {
                             *answers += 1;
-                            assert!(matches!(request, Request::Remove(_)));
-                            Reply::Unknown
+                            assert!(matches!(request, ManagerRequest::Remove(_)));
+                            ManagerReply::Unknown
                         },
                     );
                     assert_eq!(some, answers > before);
@@ -129,10 +133,10 @@ mod tests {
             for _ in 0..3 {
                 let reply = ask(
                     &mailbox,
-                    Request::Remove("a".into()),
+                    ManagerRequest::Remove("a".into()),
                     Duration::from_secs(20),
                 );
-                assert!(matches!(reply, Some(Reply::Unknown)));
+                assert!(matches!(reply, Some(ManagerReply::Unknown)));
             }
         });
     }
@@ -142,11 +146,11 @@ mod tests {
         let mailbox = open_mailbox().expect("eventfd");
         let reply = ask(
             &mailbox,
-            Request::Remove("a".into()),
+            ManagerRequest::Remove("a".into()),
             Duration::from_millis(5),
         );
         assert!(reply.is_none());
-        let gone = |_: &mut (), _: &mut Request| panic!("the request should be gone");
+        let gone = |_: &mut (), _: &mut ManagerRequest| panic!("the request should be gone");
         assert!(!mailbox.take_up(&mut (), |(), _| {}, gone));
     }
 
@@ -160,7 +164,7 @@ mod tests {
         assert!(!mailbox.leave(note(1_000)));
         let mut taken = Vec::new();
         let take = |taken: &mut Vec<Note>| {
-            let nobody = |_: &mut Vec<Note>, _: &mut Request| panic!("nobody asks");
+            let nobody = |_: &mut Vec<Note>, _: &mut ManagerRequest| panic!("nobody asks");
             mailbox.take_up(taken, |taken, note| taken.push(note), nobody)
         };
         // A manager that reads mail is at work, and does not pause.

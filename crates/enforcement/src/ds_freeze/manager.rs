@@ -22,8 +22,8 @@ use super::domain::{FreezeControl, LONGEST_BOOST, ServedDomain, ServedState, che
 use super::error::ManagerError;
 use super::heartbeat::HeartbeatRow;
 use super::ledger::{Ledger, LedgerSnapshot};
-use super::mailbox::{MOST_NOTES, Note, Reply, Request, ask, open_mailbox};
-use super::service_loop::{MOST_DOMAINS, ServiceLoop, Shared};
+use super::mailbox::{MOST_NOTES, ManagerReply, ManagerRequest, Note, ask, open_mailbox};
+use super::service_loop::{MOST_DOMAINS, ServiceLoop, SharedLoop};
 use tailbound_reservation::metered_server::{ChangeAt, MOST_PENDING, StopLead};
 
 /// How long a manager may take to answer: far beyond any stall of a host that is worth serving.
@@ -110,7 +110,7 @@ pub struct CpuManager {
     options: ManagerOptions,
     thread_id: u32,
     started: Instant,
-    shared: Arc<Shared>,
+    shared: Arc<SharedLoop>,
     served: Mutex<BTreeMap<String, ServedHandle>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -137,7 +137,7 @@ impl CpuManager {
         mut options: ManagerOptions,
     ) -> Result<Self, ManagerError> {
         let descriptor = |cause| ManagerError::Descriptor { cause };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedLoop {
             mailbox: open_mailbox().map_err(descriptor)?,
             stop: AtomicBool::new(false),
             wake_ups: AtomicU64::new(0),
@@ -212,8 +212,8 @@ impl CpuManager {
         }
         let state = ServedState::open(domain, self.cpu.0, &self.options)?;
         let handle = handle_of(&state);
-        match self.ask(Request::Add(Some(Box::new(state))))? {
-            Reply::Full => Err(ManagerError::Full {
+        match self.ask(ManagerRequest::Add(Some(Box::new(state))))? {
+            ManagerReply::Full => Err(ManagerError::Full {
                 cpu: self.cpu.0,
                 limit: MOST_DOMAINS,
             }),
@@ -234,11 +234,13 @@ impl CpuManager {
         if !served.contains_key(domain) {
             return Err(self.unknown(domain));
         }
-        let outcome = self.ask(Request::Remove(domain.into())).map(|reply| {
-            if let Reply::Removed(state) = reply {
-                state.let_go();
-            }
-        });
+        let outcome = self
+            .ask(ManagerRequest::Remove(domain.into()))
+            .map(|reply| {
+                if let ManagerReply::Removed(state) = reply {
+                    state.let_go();
+                }
+            });
         let Some(handle) = served.remove(domain) else {
             return Err(self.unknown(domain));
         };
@@ -277,7 +279,7 @@ impl CpuManager {
         if let Some(in_force_at) = from.filter(|_| lives).and_then(post) {
             return Ok(in_force_at);
         }
-        let asked = self.ask(Request::Change {
+        let asked = self.ask(ManagerRequest::Change {
             name: domain.into(),
             parameters,
             at,
@@ -287,8 +289,8 @@ impl CpuManager {
             handle.budget_seqlock.withdraw();
         }
         match asked? {
-            Reply::InForce(instant) => Ok(instant),
-            Reply::Full => Err(ManagerError::Pending {
+            ManagerReply::InForce(instant) => Ok(instant),
+            ManagerReply::Full => Err(ManagerError::Pending {
                 domain: domain.into(),
                 limit: MOST_PENDING,
             }),
@@ -387,7 +389,7 @@ impl CpuManager {
         }
     }
 
-    fn ask(&self, request: Request) -> Result<Reply, ManagerError> {
+    fn ask(&self, request: ManagerRequest) -> Result<ManagerReply, ManagerError> {
         let reply = ask(&self.shared.mailbox, request, PATIENCE);
         reply.ok_or_else(|| self.unresponsive())
     }
@@ -449,9 +451,9 @@ fn spawn(
                 let until = Monotonic.now() + work.heartbeat_margin;
                 heartbeat.begin(cpu.0, std::process::id(), own_thread(), until);
             }
-            let told = report.send(ready.map(|()| own_thread()));
+            let report_sent = report.send(ready.map(|()| own_thread()));
             drop(report);
-            if good && told.is_ok() {
+            if good && report_sent.is_ok() {
                 work.run();
             }
         })

@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tailbound_linux::clock::{Monotonic, sleep_until, thread_cpu_time};
-use tailbound_linux::thread::{PollSet, Readiness};
+use tailbound_linux::thread::{DescriptorState, PollSet};
 use tailbound_shared_memory::Doorbell;
 use tailbound_time::{Clock, Duration, Instant};
 
 use super::RealTimeLimit;
-use super::allowance::{Allowance, Standing};
+use super::allowance::{Allowance, PauseState};
 use super::domain::{LONGEST_BOOST, ServedState};
 use super::heartbeat::HeartbeatRow;
-use super::mailbox::{ManagerMailbox, Note, Reply, Request};
+use super::mailbox::{ManagerMailbox, ManagerReply, ManagerRequest, Note};
 
 /// How many domains one manager serves at most: what its tables have room for.
 pub(super) const MOST_DOMAINS: usize = 64;
@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 
 /// What the loop shares with its handle.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedLoop {
     pub(super) mailbox: ManagerMailbox,
     pub(super) stop: AtomicBool,
     pub(super) wake_ups: AtomicU64,
@@ -40,7 +40,7 @@ pub(super) struct Shared {
 
 /// A manager at work.
 pub(super) struct ServiceLoop {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedLoop>,
     // Boxed where it is made, so that the loop moves a pointer and never the state itself.
     #[allow(clippy::vec_box)]
     pub(super) domains: Vec<Box<ServedState>>,
@@ -59,7 +59,7 @@ pub(super) struct ServiceLoop {
 impl ServiceLoop {
     /// A loop over no domains yet; allocates all that it ever needs.
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SharedLoop>,
         heartbeat: Option<HeartbeatRow>,
         heartbeat_margin: Duration,
         limit: RealTimeLimit,
@@ -85,7 +85,7 @@ impl ServiceLoop {
         let mut intended = None;
         while !self.shared.stop.load(Ordering::Acquire) {
             let mut busy = self.look_after_domains(intended) | self.keep_to_the_allowance();
-            let mail = self.polled.readiness(self.mail_place) == Readiness::Readable;
+            let mail = self.polled.readiness(self.mail_place) == DescriptorState::Readable;
             if mail {
                 self.shared.mailbox.wake().silence();
                 busy |= self.read_mail();
@@ -108,15 +108,15 @@ impl ServiceLoop {
                 domain.note_wake_up(intended, now);
             }
             let alarmed = match domain.place.map(|place| self.polled.readiness(place)) {
-                Some(Readiness::Gone) => {
+                Some(DescriptorState::Gone) => {
                     if let Some(place) = domain.place {
                         self.polled.silence(place);
                     }
                     domain.give_up_alarm();
                     false
                 }
-                Some(Readiness::Readable) => true,
-                Some(Readiness::Quiet) | None => false,
+                Some(DescriptorState::Readable) => true,
+                Some(DescriptorState::Quiet) | None => false,
             };
             busy |= domain.serve(alarmed);
         }
@@ -148,12 +148,12 @@ impl ServiceLoop {
         // a change of budgets finds it up to date.
         let standing = match (self.allowance.look(now, used), self.allowance_matters()) {
             (standing, true) => standing,
-            (_, false) => Standing::Clear,
+            (_, false) => PauseState::Clear,
         };
         for domain in &mut self.domains {
             match standing {
-                Standing::Paused => domain.hold(now),
-                Standing::Clear => domain.release(now),
+                PauseState::Paused => domain.hold(now),
+                PauseState::Clear => domain.release(now),
             }
         }
         true
@@ -212,35 +212,35 @@ impl ServiceLoop {
         }
     }
 
-    fn answer(&mut self, request: &mut Request) -> Reply {
+    fn answer(&mut self, request: &mut ManagerRequest) -> ManagerReply {
         match request {
-            Request::Add(domain) => {
+            ManagerRequest::Add(domain) => {
                 if self.domains.len() >= MOST_DOMAINS {
-                    return Reply::Full;
+                    return ManagerReply::Full;
                 }
                 if let Some(domain) = domain.take() {
                     self.admit(domain);
                 }
-                Reply::Done
+                ManagerReply::Done
             }
-            Request::Remove(name) => {
+            ManagerRequest::Remove(name) => {
                 let Some(place) = self.domains.iter().position(|d| d.name == *name) else {
-                    return Reply::Unknown;
+                    return ManagerReply::Unknown;
                 };
                 let domain = self.domains.remove(place);
                 self.enlist();
-                Reply::Removed(domain)
+                ManagerReply::Removed(domain)
             }
-            Request::Change {
+            ManagerRequest::Change {
                 name,
                 parameters,
                 at,
             } => {
                 let Some(domain) = self.domains.iter_mut().find(|d| d.name == *name) else {
-                    return Reply::Unknown;
+                    return ManagerReply::Unknown;
                 };
                 let in_force_at = domain.change(*parameters, *at);
-                in_force_at.map_or(Reply::Full, Reply::InForce)
+                in_force_at.map_or(ManagerReply::Full, ManagerReply::InForce)
             }
         }
     }

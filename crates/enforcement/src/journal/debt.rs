@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Entry, History, Previous, Record};
+use super::{Entry, JournalHistory, Previous, Record};
 use crate::{Change, Plan};
 
 /// About what an entry owes.
@@ -23,7 +23,7 @@ pub(super) struct Debt {
 
 impl Debt {
     /// What is owed to all that stands in `history`.
-    pub(super) fn of(history: &History) -> Self {
+    pub(super) fn of(history: &JournalHistory) -> Self {
         let mut debt = Self::default();
         for held in &history.domains {
             debt.add_domain(&held.request.domain);
@@ -40,7 +40,7 @@ impl Debt {
     }
 
     /// What a record adds to what is owed, to be asked before `history` has the record.
-    pub(super) fn added_by(record: &Record, history: &History) -> u64 {
+    pub(super) fn added_by(record: &Record, history: &JournalHistory) -> u64 {
         match record {
             Record::Domain { request, .. } => of_domain(&request.domain),
             Record::Intent(entry) => of_entry(entry, history),
@@ -49,7 +49,7 @@ impl Debt {
     }
 
     /// Follows a record, before `history` has it.
-    pub(super) fn follow(&mut self, record: &Record, history: &History) {
+    pub(super) fn follow(&mut self, record: &Record, history: &JournalHistory) {
         match record {
             Record::Domain { request, .. } => self.add_domain(&request.domain),
             Record::Intent(entry) => self.set_entry(entry.sequence, of_entry(entry, history)),
@@ -134,7 +134,7 @@ fn of_domain(domain: &str) -> u64 {
 
 /// An entry's [`Record::Undone`], and its [`Record::Replaces`] with the longest state that it can come to
 /// carry.
-fn of_entry(entry: &Entry, history: &History) -> u64 {
+fn of_entry(entry: &Entry, history: &JournalHistory) -> u64 {
     let others = history.domains.iter();
     let others = others.filter(|held| held.request.domain != entry.domain);
     let same = others
@@ -218,7 +218,7 @@ mod tests {
         prop::collection::vec((0..DOMAINS.len(), 0_u32..3, previous()), 1..24)
     }
 
-    fn append(history: &mut History, debt: &mut Debt, record: Record) -> u64 {
+    fn append(history: &mut JournalHistory, debt: &mut Debt, record: Record) -> u64 {
         let bytes = line_bytes(&record);
         debt.follow(&record, history);
         history.add(record);
@@ -233,7 +233,7 @@ mod tests {
             changes in changes(),
             order in Just((0..DOMAINS.len()).collect::<Vec<_>>()).prop_shuffle(),
         ) {
-            let (mut history, mut debt) = (History::default(), Debt::default());
+            let (mut history, mut debt) = (JournalHistory::default(), Debt::default());
             for name in DOMAINS {
                 append(&mut history, &mut debt, domain(name));
             }

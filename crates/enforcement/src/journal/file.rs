@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Disk, History, Owner, Record};
+use super::{Disk, JournalHistory, Owner, Record};
 
 /// How much room is asked for at once, if there is so much.
 const STRIDE_BYTES: u64 = 16 * 1024;
@@ -117,7 +117,7 @@ impl JournalFile {
         bytes.resize(lines.len() + usize::try_from(behind).unwrap_or(0), 0);
         if let Err(error) = disk.write(&self.file, &bytes, self.end) {
             // As much of it as the file has come to hold may be there.
-            let length = self.file.metadata().map_or(end, |found| found.len());
+            let length = self.file.metadata().map_or(end, |metadata| metadata.len());
             self.zeros_from = self.zeros_from.max(end.min(length));
             return Err(error);
         }
@@ -137,7 +137,7 @@ pub(super) fn compacted_path(path: &Path) -> PathBuf {
 }
 
 /// The fewest lines that say what `history` does.
-pub(super) fn lines_of(owner: &Owner, history: &History) -> io::Result<Vec<u8>> {
+pub(super) fn lines_of(owner: &Owner, history: &JournalHistory) -> io::Result<Vec<u8>> {
     let mut lines = Vec::new();
     let mut add = |record: &Record| {
         lines.extend(serde_json::to_vec(record)?);

@@ -15,7 +15,9 @@ pub(crate) use self::debt::room_for;
 use self::debt::{Debt, line_bytes};
 pub use self::disk::{Disk, HostDisk};
 use self::file::JournalFile;
-pub use self::record::{Entry, HeldDomain, History, JOURNAL_VERSION, Owner, Previous, Record};
+pub use self::record::{
+    Entry, HeldDomain, JOURNAL_VERSION, JournalHistory, Owner, Previous, Record,
+};
 pub(crate) use self::turn::{PATIENCE, PATIENCE_FOR_A_CHANGE, Turn};
 
 use crate::error::EnforcementError;
@@ -70,7 +72,7 @@ pub struct Journal {
     file: Option<JournalFile>,
     disk: Box<dyn Disk>,
     owner: Owner,
-    history: History,
+    history: JournalHistory,
     debt: Debt,
     next_sequence: u64,
     /// Lines that are to be written with the next one; the history has them.
@@ -98,15 +100,15 @@ impl Journal {
         };
         let number = OPENED.fetch_add(1, Ordering::Relaxed);
         let path = directory.join(format!("{pid}-{}-{number}.journal", owner.started));
-        Ok(Self::over(&path, History::default(), owner))
+        Ok(Self::over(&path, JournalHistory::default(), owner))
     }
 
     /// Takes over a journal found on disk, to end it.
-    pub(crate) fn adopt(path: &Path, history: History, owner: Owner) -> Self {
+    pub(crate) fn adopt(path: &Path, history: JournalHistory, owner: Owner) -> Self {
         Self::over(path, history, owner)
     }
 
-    fn over(path: &Path, history: History, owner: Owner) -> Self {
+    fn over(path: &Path, history: JournalHistory, owner: Owner) -> Self {
         let entries = history.domains.iter().flat_map(|held| &held.entries);
         let next_sequence = entries.map(|entry| entry.sequence).max().unwrap_or(0);
         Self {
@@ -130,7 +132,7 @@ impl Journal {
     }
 
     /// What stands.
-    pub fn history(&self) -> &History {
+    pub fn history(&self) -> &JournalHistory {
         &self.history
     }
 

@@ -137,7 +137,7 @@ pub enum Previous {
 
 /// What lines of a journal add up to: the changes that stand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct History {
+pub struct JournalHistory {
     /// Whose it is.
     pub owner: Option<Owner>,
     /// The reservations that stand, in the order in which they were made.
@@ -176,7 +176,7 @@ impl HeldDomain {
     }
 }
 
-impl History {
+impl JournalHistory {
     /// Adds a line. Lines that refer to nothing known change nothing.
     pub fn add(&mut self, record: Record) {
         match record {

@@ -21,9 +21,9 @@ const NOTED: &str = "/run/libvirt/qemu";
 
 /// The threads of the virtual CPUs of a machine of the system's libvirt, in their order.
 pub(super) fn vcpus(name: &str) -> Result<Vec<u32>, String> {
-    let told = told(name)?;
-    check(&told, noted(Path::new(NOTED), name))?;
-    Ok(told)
+    let threads = threads_by_libvirt(name)?;
+    check(&threads, noted(Path::new(NOTED), name))?;
+    Ok(threads)
 }
 
 /// The process of a machine, if libvirt has noted it.
@@ -33,9 +33,9 @@ fn noted(folder: &Path, name: &str) -> Option<u32> {
 }
 
 /// The machine itself says which threads they are; those of another process are a lie.
-fn check(told: &[u32], noted: Option<u32>) -> Result<(), String> {
+fn check(threads: &[u32], noted: Option<u32>) -> Result<(), String> {
     let foreign = |tid: &&u32| noted.is_some() && process_of(**tid).ok() != noted;
-    match told.iter().find(foreign) {
+    match threads.iter().find(foreign) {
         None => Ok(()),
         Some(tid) => Err(format!(
             "its monitor names thread {tid}, which is none of its process {}; is it another machine's?",
@@ -44,7 +44,7 @@ fn check(told: &[u32], noted: Option<u32>) -> Result<(), String> {
     }
 }
 
-fn told(name: &str) -> Result<Vec<u32>, String> {
+fn threads_by_libvirt(name: &str) -> Result<Vec<u32>, String> {
     let answer = ask(name)?;
     let value: Value = serde_json::from_str(&answer).map_err(|_| {
         format!(
@@ -102,8 +102,8 @@ mod tests {
         note(std::process::id()).unwrap();
         check(&[own_thread()], noted(folder.path(), "arm")).unwrap();
         note(1).unwrap();
-        let told = check(&[own_thread()], noted(folder.path(), "arm")).unwrap_err();
-        assert!(told.contains("process 1;"), "{told}");
+        let refusal = check(&[own_thread()], noted(folder.path(), "arm")).unwrap_err();
+        assert!(refusal.contains("process 1;"), "{refusal}");
         assert_eq!(noted(folder.path(), "camera"), None);
         check(&[own_thread()], None).unwrap();
     }

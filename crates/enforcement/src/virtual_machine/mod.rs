@@ -236,21 +236,21 @@ mod tests {
             qmp: Some(path),
             ..Machine::default()
         };
-        let told = target(&machine, [tailbound_model::Cpu(0)].into());
+        let answer = target(&machine, [tailbound_model::Cpu(0)].into());
         monitor.join().unwrap();
-        told
+        answer
     }
 
     #[test]
     fn a_monitor_names_threads_of_its_own_process_alone() {
         let mut other = Command::new("sleep");
         let mut other = die_with_parent(other.arg("60")).spawn().unwrap();
-        let told = told_by_a_monitor(other.id());
+        let answer = told_by_a_monitor(other.id());
         other.kill().unwrap();
         other.wait().unwrap();
-        let told = told.unwrap_err();
-        assert!(matches!(told, MachineError::Foreign { .. }), "{told}");
-        assert!(told.to_string().contains("or give `pid`"), "{told}");
+        let error = answer.unwrap_err();
+        assert!(matches!(error, MachineError::Foreign { .. }), "{error}");
+        assert!(error.to_string().contains("or give `pid`"), "{error}");
         let own = own_thread();
         let Ok(Target::Machine(machine)) = told_by_a_monitor(own) else {
             panic!("its own thread is refused");
@@ -280,15 +280,15 @@ mod tests {
             pid: Some(std::process::id()),
             ..Machine::default()
         };
-        let told = target(&own, cpus.clone()).map_err(|error| error.to_string());
-        assert!(told.is_err_and(|told| told.contains("debug-threads=on")));
+        let answer = target(&own, cpus.clone()).map_err(|error| error.to_string());
+        assert!(answer.is_err_and(|text| text.contains("debug-threads=on")));
         let gone = Machine {
             qmp: Some("/nowhere/qmp.sock".into()),
             ..Machine::default()
         };
-        let told = target(&gone, cpus).map_err(|error| error.to_string());
-        assert!(told.is_err_and(|told| told.contains("/nowhere/qmp.sock")));
+        let answer = target(&gone, cpus).map_err(|error| error.to_string());
+        assert!(answer.is_err_and(|text| text.contains("/nowhere/qmp.sock")));
         let none = target(&own, CpuSet::new()).map_err(|error| error.to_string());
-        assert!(none.is_err_and(|told| told.contains("emulator_cpus")));
+        assert!(none.is_err_and(|text| text.contains("emulator_cpus")));
     }
 }

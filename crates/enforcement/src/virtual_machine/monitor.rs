@@ -187,7 +187,7 @@ mod tests {
         {"cpu-index": 0, "qom-path": "/machine/0", "thread-id": 40, "target": "x86_64"}]}"#;
 
     /// What a monitor that says `lines` tells.
-    fn told(lines: &[u8]) -> Result<Vec<u32>, MonitorError> {
+    fn vcpus_from(lines: &[u8]) -> Result<Vec<u32>, MonitorError> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("qmp");
         let listener = UnixListener::bind(&path).unwrap();
@@ -198,9 +198,9 @@ mod tests {
             let _closed = stream.shutdown(std::net::Shutdown::Write);
             let _said = io::copy(&mut stream, &mut io::sink());
         });
-        let told = Monitor::connect(&path).and_then(|mut monitor| monitor.vcpus());
+        let vcpus = Monitor::connect(&path).and_then(|mut monitor| monitor.vcpus());
         monitor.join().unwrap();
-        told
+        vcpus
     }
 
     fn lines(texts: &[&str]) -> Vec<u8> {
@@ -212,22 +212,22 @@ mod tests {
     fn threads_come_in_the_order_of_their_vcpus() {
         let event = r#"{"event": "RESUME", "timestamp": {"seconds": 1, "microseconds": 2}}"#;
         let all = lines(&[GREETING, event, r#"{"return": {}}"#, event, CPUS]);
-        assert_eq!(told(&all).unwrap(), [40, 41]);
+        assert_eq!(vcpus_from(&all).unwrap(), [40, 41]);
     }
 
     #[test]
     fn what_is_no_monitor_is_told() {
-        let ended = told(b"").unwrap_err();
+        let ended = vcpus_from(b"").unwrap_err();
         assert!(matches!(ended, MonitorError::Closed), "{ended}");
-        let other = told(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap_err();
+        let other = vcpus_from(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap_err();
         assert!(other.to_string().contains("HTTP/1.1"), "{other}");
         let refused = lines(&[
             GREETING,
             r#"{"error": {"class": "GenericError", "desc": "busy"}}"#,
         ]);
-        let refused = told(&refused).unwrap_err();
+        let refused = vcpus_from(&refused).unwrap_err();
         assert_eq!(refused.to_string(), "it refuses `qmp_capabilities`: busy");
-        let endless = told(&vec![b' '; 2 * MESSAGE_BYTES_MAX]).unwrap_err();
+        let endless = vcpus_from(&vec![b' '; 2 * MESSAGE_BYTES_MAX]).unwrap_err();
         assert!(matches!(endless, MonitorError::TooMuch), "{endless}");
     }
 
@@ -243,7 +243,7 @@ mod tests {
             let place = cut.min(all.len() - 1);
             all[place] = changed;
             all.extend(rest);
-            let _told = told(&all);
+            let _told = vcpus_from(&all);
         }
     }
 }

@@ -63,9 +63,9 @@ pub fn run(
 ) -> Result<Outcome, String> {
     let missing = back_end.missing(host);
     if let Some(missing) = missing.first() {
-        let found = &missing.found;
+        let state = &missing.state;
         return Ok(Outcome::Skipped(format!(
-            "needs {}, found {found}",
+            "needs {}, found {state}",
             missing.needed
         )));
     }
@@ -225,7 +225,7 @@ fn replenishes_on_a_grid(bench: &Bench<'_>) -> Result<Outcome, String> {
         enforcer
             .apply(&[request])
             .map_err(|error| error.to_string())?;
-        let bursts = spinner::within(&spinner::from_text(&busy.told()), start, end);
+        let bursts = spinner::within(&spinner::from_text(&busy.output()), start, end);
         enforcer.revert_all().map_err(|error| error.to_string())?;
         let period = bench.period.as_nanos();
         let near = |burst: &&spinner::Burst| {
@@ -259,9 +259,9 @@ fn serves_a_domain_that_blocks(bench: &Bench<'_>) -> Result<Outcome, String> {
         enforcer
             .apply(&[request])
             .map_err(|error| error.to_string())?;
-        let told = blocking.told();
+        let output = blocking.output();
         enforcer.revert_all().map_err(|error| error.to_string())?;
-        let (done, all) = told.trim().split_once(' ').ok_or("it told nothing")?;
+        let (done, all) = output.trim().split_once(' ').ok_or("it told nothing")?;
         let (done, all): (u64, u64) = (done.parse().unwrap(), all.parse().unwrap());
         let seen = format!("{done} of {all} pieces of work were done in time");
         match all > 5 && done * 10 >= all * 8 {
@@ -491,8 +491,8 @@ fn saves_up_for_bursts(bench: &Bench<'_>) -> Result<Outcome, String> {
     let mut request = bench.request(Target::Processes(vec![busy.pid()]));
     request.options.burst = Some(bench.budget / 2);
     if let Some(missing) = bench.back_end.missing_for(&request, bench.host).first() {
-        let (needed, found) = (&missing.needed, &missing.found);
-        return Ok(Outcome::Skipped(format!("needs {needed}, found {found}")));
+        let (needed, state) = (&missing.needed, &missing.state);
+        return Ok(Outcome::Skipped(format!("needs {needed}, found {state}")));
     }
     let before = snapshot(&[busy.pid()]);
     let (mut enforcer, _directory) = bench.enforcer();

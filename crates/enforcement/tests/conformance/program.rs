@@ -94,7 +94,7 @@ impl Program {
     }
 
     /// Waits until it ends, and returns what it told.
-    pub fn told(&mut self) -> String {
+    pub fn output(&mut self) -> String {
         let text = std::io::read_to_string(self.0.stdout.take().unwrap()).unwrap();
         self.0.wait().unwrap();
         text
@@ -155,7 +155,7 @@ pub fn play_role(arguments: &[String]) -> bool {
                 threads: 1,
                 gap: Duration::from_secs(1),
             };
-            Program::start(spin, end, &[]).told();
+            Program::start(spin, end, &[]).output();
         }
         "work" => work(
             end,

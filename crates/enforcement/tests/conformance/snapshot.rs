@@ -14,13 +14,13 @@ pub fn snapshot(pids: &[u32]) -> BTreeMap<String, String> {
         .iter()
         .flat_map(|&pid| process::threads_of(pid).unwrap_or_default());
     for tid in threads {
-        let told = (
+        let thread_state = (
             scheduling::scheduling_of(tid),
             scheduling::affinity_of(tid),
             fs::read_to_string(format!("/proc/{tid}/cgroup")),
         );
         // A thread may end while it is looked at.
-        if let (Ok(policy), Ok(affinity), Ok(groups)) = told {
+        if let (Ok(policy), Ok(affinity), Ok(groups)) = thread_state {
             state.insert(
                 format!("thread {tid}"),
                 format!("{policy:?} {affinity:?} {groups}"),

@@ -15,7 +15,7 @@ use tailbound_enforcement::ds_freeze::{
 use tailbound_linux::cgroup;
 use tailbound_linux::clock::{Monotonic, sleep_until};
 use tailbound_linux::perf::CgroupAlarm;
-use tailbound_linux::thread::{PollSet, Readiness};
+use tailbound_linux::thread::{DescriptorState, PollSet};
 use tailbound_time::{Clock, Duration};
 
 use crate::ds_freeze_domain::{Load, TestDomain, be_load_if_told, test_cpu};
@@ -226,11 +226,11 @@ fn shares_are(wanted: (f64, f64), high: &TestDomain, low: &TestDomain) {
         pause(300);
         let wall = Monotonic.now().saturating_since(start).as_secs_f64();
         let part = |d: &TestDomain, b: Duration| d.used().saturating_sub(b).as_secs_f64() / wall;
-        let found = (part(high, before.0), part(low, before.1));
-        if near(found.0, wanted.0) && near(found.1, wanted.1) {
+        let shares = (part(high, before.0), part(low, before.1));
+        if near(shares.0, wanted.0) && near(shares.1, wanted.1) {
             return;
         }
-        seen.push(found);
+        seen.push(shares);
     }
     panic!("{seen:?}, not {wanted:?}");
 }
@@ -381,7 +381,11 @@ fn an_alarm_goes_off_after_use_and_says_when() {
     let mut waiting = PollSet::with_capacity(1);
     let place = waiting.push(Some(alarm.as_fd()));
     waiting.wait(Duration::from_millis(50)).expect("poll");
-    assert_eq!(waiting.readiness(place), Readiness::Quiet, "nobody has run");
+    assert_eq!(
+        waiting.readiness(place),
+        DescriptorState::Quiet,
+        "nobody has run"
+    );
     let before = Monotonic.now();
     domain.start(
         Load {
@@ -391,7 +395,7 @@ fn an_alarm_goes_off_after_use_and_says_when() {
         AS_LOAD,
     );
     waiting.wait(Duration::from_secs(5)).expect("poll");
-    assert_eq!(waiting.readiness(place), Readiness::Readable);
+    assert_eq!(waiting.readiness(place), DescriptorState::Readable);
     let at = alarm.take().expect("went off").at.expect("with a time");
     assert!(at > before && at <= Monotonic.now());
     assert!(alarm.used().expect("counter") >= armed);

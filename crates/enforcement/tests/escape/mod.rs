@@ -52,7 +52,7 @@ fn has_one_of(test: &str, host: &HostCapabilities, controllers: &[Feature]) -> b
     if !has {
         let lacking = controllers.iter();
         let lacking =
-            lacking.map(|feature| format!("{feature} ({})", host.finding(*feature).found));
+            lacking.map(|feature| format!("{feature} ({})", host.finding(*feature).state));
         eprintln!(
             "SKIP {test}: needs {}",
             Vec::from_iter(lacking).join(" or ")

@@ -176,11 +176,11 @@ fn a_dry_run_plans_what_a_run_journals() {
     let Some(virsh) = std::env::var_os(VIRSH).map(PathBuf::from) else {
         return run_beside_virsh("fake_host::dry_runs::a_dry_run_plans_what_a_run_journals");
     };
-    let (told, heard) = mpsc::channel();
+    let (sender, heard) = mpsc::channel();
     let (_keep, wait) = mpsc::channel::<()>();
     let vcpu = thread::Builder::new().name("CPU 0/TCG".into());
     vcpu.spawn(move || {
-        told.send(own_thread()).unwrap();
+        sender.send(own_thread()).unwrap();
         // Ends with the test.
         let _ended = wait.recv();
     })

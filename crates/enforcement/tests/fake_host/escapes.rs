@@ -98,8 +98,11 @@ fn cpus_that_somebody_has_to_himself_are_left_to_the_audit() {
     });
     let enforcer = enforcer(&kernel, directory.path());
     let plan = &enforcer.plan(&[one(BackendKind::DsFreeze)]).unwrap()[0];
-    let told = plan.mapping.join("\n");
-    assert!(told.contains("theirs has its CPUs to itself"), "{told}");
+    let mapping = plan.mapping.join("\n");
+    assert!(
+        mapping.contains("theirs has its CPUs to itself"),
+        "{mapping}"
+    );
 }
 
 /// A host where process 100 has a child, that one has a child, and one child is in a container.

@@ -2,7 +2,7 @@
 
 use super::fake_kernel::{FakeDisk, FakeKernel};
 use proptest::prelude::*;
-use tailbound_enforcement::journal::History;
+use tailbound_enforcement::journal::JournalHistory;
 use tailbound_enforcement::recovery::recover_with;
 use tailbound_enforcement::{EnforcementError, Enforcer, Target};
 use tailbound_model::BackendKind;
@@ -133,8 +133,8 @@ fn a_daemon_that_dies_on_a_full_disk_is_recovered_there() {
     kernel.end_process(1);
     kernel.add_process(2, 0, &[2]);
     kernel.become_process(2);
-    let found = recover_with(directory.path(), &mut kernel.clone()).unwrap();
-    assert_eq!(found.failures, Vec::<String>::new());
+    let recovery = recover_with(directory.path(), &mut kernel.clone()).unwrap();
+    assert_eq!(recovery.failures, Vec::<String>::new());
     let mut now = kernel.snapshot();
     now.threads.remove(&2);
     let mut before = before;
@@ -173,8 +173,8 @@ proptest! {
         kernel.end_process(1);
         kernel.add_process(2, 0, &[2]);
         kernel.become_process(2);
-        let found = recover_with(directory.path(), &mut kernel.clone()).unwrap();
-        prop_assert!(found.failures.is_empty(), "{:?}", found.failures);
+        let recovery = recover_with(directory.path(), &mut kernel.clone()).unwrap();
+        prop_assert!(recovery.failures.is_empty(), "{:?}", recovery.failures);
         let (mut now, mut before) = (kernel.snapshot(), before);
         now.threads.remove(&2);
         before.threads.remove(&1);
@@ -271,9 +271,9 @@ fn a_journal_of_very_many_changes_stays_short_and_says_the_same() {
         longest = longest.max(std::fs::metadata(path()).unwrap().len());
     }
     assert!(longest < 400_000, "{longest} bytes");
-    let (history, unreadable) = History::read(&std::fs::read(path()).unwrap());
+    let (history, unreadable) = JournalHistory::read(&std::fs::read(path()).unwrap());
     assert_eq!(unreadable, 0);
-    let told: Vec<_> = history
+    let requests: Vec<_> = history
         .domains
         .iter()
         .map(|held| held.request.clone())
@@ -285,7 +285,8 @@ fn a_journal_of_very_many_changes_stays_short_and_says_the_same() {
         .map(|it| it.interface.clone())
         .collect();
     assert_eq!(
-        told.iter()
+        requests
+            .iter()
             .map(|it| it.interface.clone())
             .collect::<Vec<_>>(),
         held

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::fake_kernel::FakeKernel;
 use proptest::prelude::*;
-use tailbound_enforcement::journal::History;
+use tailbound_enforcement::journal::JournalHistory;
 use tailbound_enforcement::recovery::{recover_with, standing_reservations_with};
 use tailbound_enforcement::{ReservationRequest, Target};
 use tailbound_model::BackendKind;
@@ -33,8 +33,11 @@ fn journal_of(kernel: &FakeKernel, directory: &Path) -> (std::path::PathBuf, Vec
 fn what_stands_is_told_until_it_is_taken_back_whoever_lives() {
     let (kernel, directory) = (host(), state_directory());
     let standing = || -> Vec<String> {
-        let found = standing_reservations_with(directory.path(), &kernel).unwrap();
-        found.into_iter().map(|request| request.domain).collect()
+        let reservations = standing_reservations_with(directory.path(), &kernel).unwrap();
+        reservations
+            .into_iter()
+            .map(|request| request.domain)
+            .collect()
     };
     assert!(standing().is_empty());
     let (path, _) = journal_of(&kernel, directory.path());
@@ -53,8 +56,8 @@ fn what_stands_is_told_until_it_is_taken_back_whoever_lives() {
 /// What others see of a reservation in the journals.
 fn budget_of(kernel: &FakeKernel, directory: &Path, domain: &str) -> Duration {
     let standing = standing_reservations_with(directory, kernel).unwrap();
-    let found = standing.iter().find(|request| request.domain == domain);
-    found.unwrap().interface.budget
+    let request = standing.iter().find(|request| request.domain == domain);
+    request.unwrap().interface.budget
 }
 
 fn request_of_freeze(domain: &str, pid: u32, priority: u8) -> ReservationRequest {
@@ -100,7 +103,7 @@ fn changes_in_one_turn_are_written_at_its_end_or_with_what_comes_between() {
         ])
         .unwrap();
     let ms = Duration::from_millis;
-    let told = |domain: &str| budget_of(&kernel, directory.path(), domain);
+    let journaled = |domain: &str| budget_of(&kernel, directory.path(), domain);
     owner.begin_changes().unwrap();
     owner.begin_changes().unwrap();
     owner.change("one", &interface(1, 10, 50, &[1])).unwrap();
@@ -109,7 +112,7 @@ fn changes_in_one_turn_are_written_at_its_end_or_with_what_comes_between() {
     owner
         .change("one", &interface(5, 10, 50, &[1]))
         .unwrap_err();
-    assert_eq!((told("one"), told("two")), (ms(4), ms(4)));
+    assert_eq!((journaled("one"), journaled("two")), (ms(4), ms(4)));
     let status: Vec<_> = owner
         .status()
         .domains
@@ -120,14 +123,14 @@ fn changes_in_one_turn_are_written_at_its_end_or_with_what_comes_between() {
     let lock = std::fs::File::open(directory.path().join("lock")).unwrap();
     assert!(lock.try_lock().is_err());
     owner.end_changes().unwrap();
-    assert_eq!((told("one"), told("two")), (ms(1), ms(6)));
+    assert_eq!((journaled("one"), journaled("two")), (ms(1), ms(6)));
     lock.try_lock().unwrap();
     lock.unlock().unwrap();
     // Whatever else is done ends the turn, and takes its own.
     owner.begin_changes().unwrap();
     owner.change("two", &interface(2, 10, 40, &[1])).unwrap();
     owner.apply(&[request_of_freeze("three", 300, 30)]).unwrap();
-    assert_eq!(told("two"), ms(2));
+    assert_eq!(journaled("two"), ms(2));
     owner.begin_changes().unwrap();
     owner.revert("three").unwrap();
     owner.revert_all().unwrap();
@@ -143,7 +146,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_a_journal_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-        let _history = History::read(&bytes);
+        let _history = JournalHistory::read(&bytes);
     }
 
     #[test]

@@ -75,10 +75,10 @@ fn virtual_cpus_in_groups_of_libvirt_need_a_cpu_each() {
         );
         enforcer.plan(&[arm]).unwrap_err().to_string()
     };
-    let told = refused(&target, &two);
+    let refusal = refused(&target, &two);
     assert!(
-        told.contains("cannot divide 1 threads among 2 CPUs"),
-        "{told}"
+        refusal.contains("cannot divide 1 threads among 2 CPUs"),
+        "{refusal}"
     );
     kernel.add_process(500, 50, &[500, 501, 502]);
     kernel.alter(|state| {
@@ -96,8 +96,8 @@ fn virtual_cpus_in_groups_of_libvirt_need_a_cpu_each() {
         emulator: vec![500],
         emulator_cpus: [Cpu(0)].into(),
     });
-    let told = refused(&target, &interface(20, 100, 50, &[1]));
-    assert!(told.contains("each on a CPU of its own"), "{told}");
+    let refusal = refused(&target, &interface(20, 100, 50, &[1]));
+    assert!(refusal.contains("each on a CPU of its own"), "{refusal}");
     let arm = request("arm", target, two, BackendKind::DsFreeze);
     let plans = enforcer.plan(&[arm]).unwrap();
     let groups: Vec<_> = plans[0].managers.iter().map(|one| &one.cgroup).collect();

@@ -80,8 +80,8 @@ fn a_unit_is_given_no_controllers() {
     let host = kernel.host().without(&[Feature::CpusetV1]);
     let mut enforcer = enforcer_on(&kernel, host, directory.path());
     let plans = enforcer.apply(&[one(BackendKind::DsFreeze)]).unwrap();
-    let told = plans[0].mapping.join("\n");
-    assert!(told.contains("no cpuset"), "{told}");
+    let mapping = plans[0].mapping.join("\n");
+    assert!(mapping.contains("no cpuset"), "{mapping}");
     let files = &kernel.snapshot().cgroups;
     for group in [Path::new(V2_ROOT), Path::new(UNIT)] {
         let now = files[group].get("cgroup.subtree_control");

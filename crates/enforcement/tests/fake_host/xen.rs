@@ -60,9 +60,9 @@ fn every_virtual_cpu_gets_the_budget_and_gets_its_old_one_back() {
     let before = kernel.snapshot();
     let mut enforcer = enforcer(&kernel, directory.path());
     let plans = enforcer.apply(&[of("cell", 20)]).unwrap();
-    let told: Vec<String> = plans[0].changes.iter().map(Change::to_string).collect();
+    let changes: Vec<String> = plans[0].changes.iter().map(Change::to_string).collect();
     assert_eq!(
-        told,
+        changes,
         [
             "xl sched-rtds -d 2 -v 0 -p 100000 -b 20000 -e 0",
             "xl sched-rtds -d 2 -v 1 -p 100000 -b 20000 -e 0",
@@ -126,10 +126,10 @@ fn a_virtual_cpu_has_one_reservation() {
         request
     };
     let error = enforcer.plan(&[named("one"), named("two")]).unwrap_err();
-    let told = error.to_string();
+    let message = error.to_string();
     assert!(
-        told.contains("\"one\"") && told.contains("\"two\""),
-        "{told}"
+        message.contains("\"one\"") && message.contains("\"two\""),
+        "{message}"
     );
     enforcer.apply(&[named("one")]).unwrap();
     let error = enforcer.apply(&[named("two")]).unwrap_err().to_string();

@@ -68,7 +68,7 @@ impl HostCapabilities {
         let works = outcome.is_ok();
         let finding = Finding {
             works,
-            found: outcome.unwrap_or_else(|lacking| lacking),
+            state: outcome.unwrap_or_else(|lacking| lacking),
             remedy: if works { "" } else { remedy }.into(),
         };
         self.findings.insert(feature, finding);

@@ -90,10 +90,10 @@ fn loss(line: &str) -> Option<SchedulerEvent<'_>> {
         };
     }
     // Before it, trace-cmd writes the file's name where it reports several.
-    let (_, told) = line.rsplit_once("CPU:")?;
-    let (cpu, told) = told.split_once(" [")?;
+    let (_, rest) = line.rsplit_once("CPU:")?;
+    let (cpu, rest) = rest.split_once(" [")?;
     let _is_a_cpu: u32 = cpu.parse().ok()?;
-    let words: Vec<&str> = told.strip_suffix(']')?.split(' ').collect();
+    let words: Vec<&str> = rest.strip_suffix(']')?.split(' ').collect();
     let is_count = |word: &str| word.parse::<u64>().is_ok();
     match words.as_slice() {
         ["LOST", "EVENTS"] | ["EVENTS", "DROPPED"] => Some(SchedulerEvent::Lost),
@@ -241,17 +241,17 @@ mod tests {
                     prev_comm=web io: x prev_pid=123 prev_prio=120 prev_state=R+ ==> \
                     next_comm=swapper/1 next_pid=0 next_prio=120";
         for line in [ftrace, trace_cmd, perf] {
-            let found = event(line).unwrap().unwrap();
+            let line_read = event(line).unwrap().unwrap();
             let expected = TraceLine {
                 at_ns: 12_345_678_000,
                 cpu: Some(1),
                 event: switched(WEB, true, IDLE),
             };
-            assert_eq!(found, expected, "{line}");
+            assert_eq!(line_read, expected, "{line}");
         }
         let asleep = trace_cmd.replace(" R+ ", " S ");
-        let found = event(&asleep).unwrap().unwrap().event;
-        assert_eq!(found, switched(WEB, false, IDLE));
+        let switch = event(&asleep).unwrap().unwrap().event;
+        assert_eq!(switch, switched(WEB, false, IDLE));
     }
 
     #[test]
@@ -262,8 +262,8 @@ mod tests {
                  prev_pid=123 prev_prio=120 prev_state={state} next_comm=swapper/1 next_pid=0 \
                  next_prio=120"
             );
-            let found = event(&line).unwrap().unwrap().event;
-            assert_eq!(found, switched(WEB, could_go_on, IDLE), "{state}");
+            let switch = event(&line).unwrap().unwrap().event;
+            assert_eq!(switch, switched(WEB, could_go_on, IDLE), "{state}");
         }
     }
 
@@ -275,13 +275,13 @@ mod tests {
             "<idle>-0 [001]  7.000001: sched_wakeup_new: web io: x:123 [120] success=1 CPU:001",
             "swapper 0 [001]  7.000001: sched:sched_wakeup: web io: x:123 [120] CPU:001",
         ] {
-            let found = event(line).unwrap().unwrap();
+            let line_read = event(line).unwrap().unwrap();
             let expected = TraceLine {
                 at_ns: 7_000_001_000,
                 cpu: Some(1),
                 event: SchedulerEvent::WakeUp(WEB),
             };
-            assert_eq!(found, expected, "{line}");
+            assert_eq!(line_read, expected, "{line}");
         }
     }
 
@@ -315,12 +315,12 @@ mod tests {
             "sched-pipe 19890 [000]  5465.455058: PERF_RECORD_LOST lost 2",
             "PERF_RECORD_LOST lost 2",
         ] {
-            let found = event(line).unwrap().unwrap();
-            assert_eq!(found.event, SchedulerEvent::Lost, "{line}");
+            let loss = event(line).unwrap().unwrap();
+            assert_eq!(loss.event, SchedulerEvent::Lost, "{line}");
         }
         let counted = "a 7 [000]  0.000000: PERF_RECORD_LOST_SAMPLES lost 9";
-        let found = event(counted).unwrap().unwrap();
-        assert_eq!(found.event, SchedulerEvent::LostSometime);
+        let loss = event(counted).unwrap().unwrap();
+        assert_eq!(loss.event, SchedulerEvent::LostSometime);
         for line in [
             "CPU:0 [120 EVENTS KEPT]",
             "CPU:x [EVENTS DROPPED]",

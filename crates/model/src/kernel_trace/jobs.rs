@@ -6,7 +6,7 @@ use tailbound_time::Duration;
 
 use super::events::{SchedulerEvent, TraceLine, TracedThread, event};
 use crate::inputs::TracedJob;
-use crate::problem::{Problem, Problems, Severity, Source};
+use crate::problem::{Problem, Problems, Severity, SourceText};
 
 /// Problems told of one file; the rest would say the same.
 const MOST_PROBLEMS: usize = 20;
@@ -16,14 +16,14 @@ const MOST_THREADS_TOLD: usize = 8;
 
 /// Which threads' jobs are wanted: those with one of the numbers, and those of that name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selection {
+pub struct ThreadSelection {
     /// The kernel's numbers of threads (the `pid` in its events).
     pub pids: Vec<u32>,
     /// The threads' name, as the kernel has it: at most 15 bytes.
     pub comm: Option<String>,
 }
 
-impl Selection {
+impl ThreadSelection {
     fn takes(&self, thread: TracedThread<'_>) -> bool {
         // Number 0 is the idle thread of every CPU.
         let named = self.comm.as_deref() == Some(thread.comm);
@@ -88,7 +88,7 @@ struct TraceReader<'a> {
 }
 
 impl<'a> TraceReader<'a> {
-    fn take(&mut self, line: TraceLine<'a>, selection: &Selection) {
+    fn take(&mut self, line: TraceLine<'a>, selection: &ThreadSelection) {
         let TraceLine { at_ns, cpu, event } = line;
         match event {
             SchedulerEvent::WakeUp(thread) => {
@@ -158,7 +158,11 @@ impl<'a> TraceReader<'a> {
     }
 
     /// The state of a thread, if it is one of those wanted.
-    fn chosen(&mut self, thread: TracedThread<'a>, selection: &Selection) -> Option<RecordedState> {
+    fn chosen(
+        &mut self,
+        thread: TracedThread<'a>,
+        selection: &ThreadSelection,
+    ) -> Option<RecordedState> {
         self.seen.entry(thread.pid).or_insert(thread.comm);
         if !selection.takes(thread) {
             return None;
@@ -239,8 +243,12 @@ fn started(at_ns: u64, state: RecordedState) -> RecordedState {
 ///
 /// # Errors
 /// Every malformed event, up to twenty of them; events out of order; no job of the chosen threads.
-pub fn recorded_jobs(text: &str, file: &str, selection: &Selection) -> Result<Recorded, Problems> {
-    let source = Source { file, text };
+pub fn recorded_jobs(
+    text: &str,
+    file: &str,
+    selection: &ThreadSelection,
+) -> Result<Recorded, Problems> {
+    let source = SourceText { file, text };
     let mut problems = Vec::new();
     let mut reader = TraceReader::default();
     let (mut first_ns, mut last_ns) = (None, 0);
@@ -290,23 +298,23 @@ pub fn recorded_jobs(text: &str, file: &str, selection: &Selection) -> Result<Re
     Ok(finished(reader, &source, first_ns.unwrap_or(0), last_ns))
 }
 
-fn nothing(reader: &TraceReader<'_>, source: &Source<'_>) -> Problem {
+fn nothing(reader: &TraceReader<'_>, source: &SourceText<'_>) -> Problem {
     let threads = reader.seen.iter().filter(|(pid, _)| **pid != 0);
-    let mut told: Vec<String> = threads
+    let mut names: Vec<String> = threads
         .map(|(pid, comm)| format!("{comm} ({pid})"))
         .take(MOST_THREADS_TOLD + 1)
         .collect();
-    if told.len() > MOST_THREADS_TOLD {
-        told[MOST_THREADS_TOLD] = "...".into();
+    if names.len() > MOST_THREADS_TOLD {
+        names[MOST_THREADS_TOLD] = "...".into();
     }
-    let (message, remedy) = match (reader.threads.is_empty(), told.is_empty()) {
+    let (message, remedy) = match (reader.threads.is_empty(), names.is_empty()) {
         (_, true) => (
             "there is no event of the scheduler in the file",
             "record sched_switch and sched_wakeup".to_string(),
         ),
         (true, false) => (
             "the file has no event of the chosen threads",
-            format!("choose one of: {}", told.join(", ")),
+            format!("choose one of: {}", names.join(", ")),
         ),
         (false, false) => (
             "no job of the chosen threads is whole: from a wake-up to the next sleep",
@@ -316,7 +324,12 @@ fn nothing(reader: &TraceReader<'_>, source: &Source<'_>) -> Problem {
     source.problem(Severity::Error, 0..0, "", message, remedy)
 }
 
-fn finished(reader: TraceReader<'_>, source: &Source<'_>, first_ns: u64, last_ns: u64) -> Recorded {
+fn finished(
+    reader: TraceReader<'_>,
+    source: &SourceText<'_>,
+    first_ns: u64,
+    last_ns: u64,
+) -> Recorded {
     let cut_off = reader.cut_off + reader.in_progress();
     let mut notes = Vec::new();
     let mut note = |message: String, remedy: &str| {
@@ -393,16 +406,19 @@ mod tests {
     }
 
     fn jobs(steps: &[(u64, char, u32)], pids: &[u32]) -> (Vec<(u64, u64)>, usize) {
-        let selection = Selection {
+        let selection = ThreadSelection {
             pids: pids.to_vec(),
             comm: None,
         };
-        let found = recorded_jobs(&trace(steps), "t", &selection).unwrap();
+        let recording = recorded_jobs(&trace(steps), "t", &selection).unwrap();
         let pair = |job: &TracedJob| {
             let execution = job.execution.unwrap();
             (job.release.as_nanos() / 1_000, execution.as_nanos() / 1_000)
         };
-        (found.jobs.iter().map(pair).collect(), found.notes.len())
+        (
+            recording.jobs.iter().map(pair).collect(),
+            recording.notes.len(),
+        )
     }
 
     #[test]
@@ -450,7 +466,7 @@ mod tests {
             let line = |line: &&str| format!("x-1 [001] d..2 {line}\n");
             lines.iter().map(line).collect::<String>()
         };
-        let selection = Selection {
+        let selection = ThreadSelection {
             pids: vec![7],
             comm: None,
         };
@@ -461,10 +477,10 @@ mod tests {
             "0.000240: sched_switch: c:8 [90] S ==> b:7 [120]",
             "0.000250: sched_switch: b:7 [120] S ==> swapper/1:0 [120]",
         ]);
-        let found = recorded_jobs(&recorded, "t", &selection).unwrap();
-        assert_eq!(found.jobs[0].execution, Some(Duration::from_micros(40)));
-        assert_eq!(found.response_times, [Duration::from_micros(50)]);
-        assert!(found.notes[0].message.contains("1 times"));
+        let recording = recorded_jobs(&recorded, "t", &selection).unwrap();
+        assert_eq!(recording.jobs[0].execution, Some(Duration::from_micros(40)));
+        assert_eq!(recording.response_times, [Duration::from_micros(50)]);
+        assert!(recording.notes[0].message.contains("1 times"));
         // Where another thread had the CPU, something else is missing, and nothing is known.
         let other = recorded.replace("swapper/1:0", "d:4");
         assert!(recorded_jobs(&other, "t", &selection).is_err());
@@ -481,19 +497,19 @@ mod tests {
             (109, '-', 8),
         ];
         assert_eq!(jobs(&steps, &[7, 8]), (vec![(0, 3), (3, 5)], 0));
-        let named = Selection {
+        let named = ThreadSelection {
             pids: Vec::new(),
             comm: Some("thread-8".into()),
         };
-        let found = recorded_jobs(&trace(&steps), "t", &named).unwrap();
-        assert_eq!(found.jobs.len(), 1);
-        assert_eq!(found.length, Duration::from_micros(9));
+        let recording = recorded_jobs(&trace(&steps), "t", &named).unwrap();
+        assert_eq!(recording.jobs.len(), 1);
+        assert_eq!(recording.length, Duration::from_micros(9));
     }
 
     #[test]
     fn a_file_without_jobs_says_what_is_there() {
         let one = |pids: &[u32], text: &str| {
-            let selection = Selection {
+            let selection = ThreadSelection {
                 pids: pids.to_vec(),
                 comm: None,
             };

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 use tailbound_time::Duration;
 
-pub use jobs::{Recorded, Selection, recorded_jobs};
+pub use jobs::{Recorded, ThreadSelection, recorded_jobs};
 
 use crate::BackendKind;
 use crate::description::{

@@ -3,9 +3,9 @@
 use super::format::DescriptionFormat;
 use super::load::{Checked, LONGEST_TEXT};
 use super::syntax::syntax_errors;
-use super::tree::{Node, Tree, Value};
+use super::tree::{SpannedValue, TomlValue, Tree};
 use crate::description::Description;
-use crate::problem::{Problem, Problems, Severity, Source};
+use crate::problem::{Problem, Problems, Severity, SourceText};
 
 /// A description with modes added to it.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +27,7 @@ impl DescriptionFormat {
     /// # Errors
     /// All that is wrong, at its place in the fragment.
     pub fn with_modes(&self, text: &str, fragment: &str, file: &str) -> Result<Extended, Problems> {
-        let source = Source {
+        let source = SourceText {
             file,
             text: fragment,
         };
@@ -40,7 +40,7 @@ impl DescriptionFormat {
         // Parsed once; where both do not go together, the description alone tells what is known.
         let parsed = (whole.len() <= LONGEST_TEXT).then(|| Tree::parse(&whole));
         let alone;
-        let known = match &parsed {
+        let applied = match &parsed {
             Some((tree, true)) => DescriptionPart {
                 tree,
                 before: offset,
@@ -53,7 +53,7 @@ impl DescriptionFormat {
                 }
             }
         };
-        let (added, problems) = added(&known, source);
+        let (added, problems) = added(&applied, source);
         if !problems.is_empty() {
             return Err(Problems::new(problems));
         }
@@ -62,7 +62,7 @@ impl DescriptionFormat {
         let Checked {
             description,
             problems,
-        } = self.check_parsed(Source { file, text }, parse);
+        } = self.check_parsed(SourceText { file, text }, parse);
         let of_fragment = problems.into_iter().filter_map(|problem| {
             let is_in_fragment = problem.span.start >= offset;
             let counts = is_in_fragment || problem.severity == Severity::Error;
@@ -91,7 +91,7 @@ impl DescriptionFormat {
 }
 
 /// The modes that a fragment adds, and what in it is not for a fragment.
-fn added(known: &DescriptionPart<'_>, source: Source<'_>) -> (Vec<String>, Vec<Problem>) {
+fn added(whole: &DescriptionPart<'_>, source: SourceText<'_>) -> (Vec<String>, Vec<Problem>) {
     let error = |span, key: &str, message: String, remedy: &str| {
         source.problem(Severity::Error, span, key, message, remedy)
     };
@@ -112,18 +112,18 @@ fn added(known: &DescriptionPart<'_>, source: Source<'_>) -> (Vec<String>, Vec<P
     let mut problems = Vec::new();
     let only = "give [modes.NAME] and [domains.DOMAIN.modes.NAME]; for all else apply the whole \
                 description again";
-    let of_description = |table: &'static str| known.entry(&known.tree.root, table);
+    let of_description = |table: &'static str| whole.entry(&whole.tree.root, table);
     for (name, span, node) in entries(&tree.root) {
         match name {
             "modes" => {
                 let described = of_description("modes");
-                known.complain(described, "modes", node, &mut problems, &error);
+                whole.complain(described, "modes", node, &mut problems, &error);
             }
             "domains" => {
                 for (domain, span, content) in entries(node) {
                     let key = format!("domains.{domain}");
                     let described = of_description("domains");
-                    let Some(described) = described.and_then(|it| known.entry(it, domain)) else {
+                    let Some(described) = described.and_then(|it| whole.entry(it, domain)) else {
                         let message = format!("the description has no domain `{domain}`");
                         problems.push(error(span, &key, message, only));
                         continue;
@@ -131,8 +131,8 @@ fn added(known: &DescriptionPart<'_>, source: Source<'_>) -> (Vec<String>, Vec<P
                     for (part, span, node) in entries(content) {
                         let key = format!("{key}.{part}");
                         if part == "modes" {
-                            let described = known.entry(described, "modes");
-                            known.complain(described, &key, node, &mut problems, &error);
+                            let described = whole.entry(described, "modes");
+                            whole.complain(described, &key, node, &mut problems, &error);
                         } else {
                             let message = "only modes can be added".to_owned();
                             problems.push(error(span, &key, message, only));
@@ -165,21 +165,21 @@ struct DescriptionPart<'a> {
 impl<'a> DescriptionPart<'a> {
     /// An entry of a table, if any of it is of the description: a table can be begun by a part of it, and be
     /// given its own header later.
-    fn entry(&self, table: &'a Node, name: &str) -> Option<&'a Node> {
+    fn entry(&self, table: &'a SpannedValue, name: &str) -> Option<&'a SpannedValue> {
         let (_, span, node) = entries(table).find(|(key, ..)| *key == name)?;
         (span.start < self.before || self.has_some_of(node)).then_some(node)
     }
 
-    fn has_some_of(&self, node: &Node) -> bool {
+    fn has_some_of(&self, node: &SpannedValue) -> bool {
         entries(node).any(|(_, span, inner)| span.start < self.before || self.has_some_of(inner))
     }
 
     /// Complains of entries that there are already.
     fn complain(
         &self,
-        described: Option<&'a Node>,
+        described: Option<&'a SpannedValue>,
         place: &str,
-        given: &Node,
+        given: &SpannedValue,
         problems: &mut Vec<Problem>,
         error: &impl Fn(std::ops::Range<usize>, &str, String, &str) -> Problem,
     ) {
@@ -194,9 +194,11 @@ impl<'a> DescriptionPart<'a> {
 }
 
 /// The entries of a table, each with the place of its key.
-fn entries(node: &Node) -> impl Iterator<Item = (&str, std::ops::Range<usize>, &Node)> {
+fn entries(
+    node: &SpannedValue,
+) -> impl Iterator<Item = (&str, std::ops::Range<usize>, &SpannedValue)> {
     let entries = match &node.value {
-        Value::Table(entries) => entries.as_slice(),
+        TomlValue::Table(entries) => entries.as_slice(),
         _ => &[],
     };
     let each = entries.iter();
@@ -239,32 +241,32 @@ reservation = { budget = "1ms", period = "10ms", cpus = [0], priority = 50 }
         let fragment = "# more\n[modes.rest]\ndomains = { arm = \"rest\" }\n\
                         [modes.park]\ndomains = { arm = \"park\" }\n[domains.arm.modes.park]\n\
                         reservation = { budget = \"500us\", period = \"10ms\", cpus = [0], priority = 50 }\n";
-        let found = CORE.with_modes(CELL, fragment, "more.toml").unwrap();
-        assert_eq!(found.added, ["park", "rest"]);
-        assert_eq!(found.description.modes.len(), 3);
+        let extended = CORE.with_modes(CELL, fragment, "more.toml").unwrap();
+        assert_eq!(extended.added, ["park", "rest"]);
+        assert_eq!(extended.description.modes.len(), 3);
         // And again, to what there is then.
         let again = CORE
-            .with_modes(&found.text, "[modes.again]\n", "x")
+            .with_modes(&extended.text, "[modes.again]\n", "x")
             .unwrap();
         assert_eq!(again.description.modes.len(), 4);
     }
 
     #[test]
     fn what_is_wrong_is_told_where_it_stands() {
-        let found = wrong("[modes.rest]\ndomains = { arm = \"fly\" }\n");
+        let refusal = wrong("[modes.rest]\ndomains = { arm = \"fly\" }\n");
         assert!(
-            found.starts_with("more.toml:2:") && found.contains("fly"),
-            "{found}"
+            refusal.starts_with("more.toml:2:") && refusal.contains("fly"),
+            "{refusal}"
         );
-        let found = wrong("\n[modes.run]\n");
+        let refusal = wrong("\n[modes.run]\n");
         assert!(
-            found.starts_with("more.toml:2:") && found.contains("modes.run: there is"),
-            "{found}"
+            refusal.starts_with("more.toml:2:") && refusal.contains("modes.run: there is"),
+            "{refusal}"
         );
-        let found = wrong("[modes.a]\n[domains.arm.modes.rest]\n");
+        let refusal = wrong("[modes.a]\n[domains.arm.modes.rest]\n");
         assert!(
-            found.contains("domains.arm.modes.rest: there is"),
-            "{found}"
+            refusal.contains("domains.arm.modes.rest: there is"),
+            "{refusal}"
         );
         for (fragment, says) in [
             ("[modes.rest]\ndomains = {", "more.toml:2:"),
@@ -279,8 +281,8 @@ reservation = { budget = "1ms", period = "10ms", cpus = [0], priority = 50 }
             ("[modes.a]\nbudget = 1\n", "more.toml:2:"),
             ("[modes]\na = 3\n", "more.toml:2:"),
         ] {
-            let found = wrong(fragment);
-            assert!(found.contains(says), "{fragment:?}: {found}");
+            let refusal = wrong(fragment);
+            assert!(refusal.contains(says), "{fragment:?}: {refusal}");
         }
     }
 
@@ -292,40 +294,40 @@ reservation = { budget = "1ms", period = "10ms", cpus = [0], priority = 50 }
             "[modes.slow.reservations.arm]\n{}\n",
             "budget = \"2ms\"\nperiod = \"10ms\"\ncpus = [0]\npriority = 50"
         );
-        let known = format!("{CELL}{part}");
+        let whole = format!("{CELL}{part}");
         for fragment in ["[modes.slow]\n", "[modes.slow]\ntasks = []\n", &part] {
-            let problems = CORE.with_modes(&known, fragment, "more.toml").unwrap_err();
-            let told = problems.to_string();
+            let problems = CORE.with_modes(&whole, fragment, "more.toml").unwrap_err();
+            let refusal = problems.to_string();
             assert!(
-                told.contains("modes.slow: there is"),
-                "{fragment:?}: {told}"
+                refusal.contains("modes.slow: there is"),
+                "{fragment:?}: {refusal}"
             );
         }
         let inside = format!("{CELL}[modes.slow]\n");
         let fragment = format!("[modes.slow.x]\n[modes.other]\n{reservation}\n");
-        let told = CORE
+        let refusal = CORE
             .with_modes(&inside, &fragment, "x")
             .unwrap_err()
             .to_string();
-        assert!(told.contains("modes.slow: there is"), "{told}");
+        assert!(refusal.contains("modes.slow: there is"), "{refusal}");
     }
 
     #[test]
     fn too_much_text_is_refused() {
         let long = format!("{CELL}#{}\n", "x".repeat(LONGEST_TEXT));
-        let told = CORE
+        let refusal = CORE
             .with_modes(&long, "[modes.rest]\n", "x")
             .unwrap_err()
             .to_string();
-        assert!(told.contains("longer than"), "{told}");
+        assert!(refusal.contains("longer than"), "{refusal}");
     }
 
     #[test]
     fn a_description_whose_modes_stand_in_one_line_takes_no_others() {
         let inline = CELL.replace("[modes.run]\n", "");
         let inline = inline.replace("hosts.cell.cpus", "modes = { run = {} }\nhosts.cell.cpus");
-        let found = CORE.with_modes(&inline, "[modes.rest]\n", "more.toml");
-        assert!(found.is_err());
+        let extended = CORE.with_modes(&inline, "[modes.rest]\n", "more.toml");
+        assert!(extended.is_err());
     }
 
     proptest! {

@@ -4,13 +4,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::format::DescriptionFormat;
-use super::place::Place;
+use super::place::KeyPath;
 use super::shape::shaped;
 use super::syntax::syntax_errors;
 use super::tree::Tree;
 use crate::description::Description;
 use crate::inputs::{InputFiles, load_each};
-use crate::problem::{Problem, Problems, Severity, Source};
+use crate::problem::{Problem, Problems, Severity, SourceText};
 use crate::validation::findings;
 
 /// The core of the format alone.
@@ -31,9 +31,9 @@ pub struct LoadedDescription {
 
 impl LoadedDescription {
     /// A problem with what is written at `place`, which something outside of the file shows.
-    pub fn problem(&self, place: &Place, message: String, remedy: String) -> Problem {
+    pub fn problem(&self, place: &KeyPath, message: String, remedy: String) -> Problem {
         let file = self.path.display().to_string();
-        let source = Source {
+        let source = SourceText {
             file: &file,
             text: &self.text,
         };
@@ -103,13 +103,13 @@ impl DescriptionFormat {
     /// Reads `text` as a description; `file` names it in problems. Never panics.
     pub fn check(&self, text: &str, file: &str) -> Checked {
         let parse = || Tree::parse(text);
-        self.check_parsed(Source { file, text }, parse)
+        self.check_parsed(SourceText { file, text }, parse)
     }
 
     /// As `check`, of a text that may have been parsed already; one that is too long is not.
     pub(super) fn check_parsed(
         &self,
-        source: Source<'_>,
+        source: SourceText<'_>,
         parse: impl FnOnce() -> (Tree, bool),
     ) -> Checked {
         let (description, problems) = match checked(self, source, parse) {
@@ -168,7 +168,7 @@ pub fn check(text: &str, file: &str) -> Checked {
 /// Both outcomes may carry problems; `Err` ends the reading early.
 fn checked(
     format: &DescriptionFormat,
-    source: Source<'_>,
+    source: SourceText<'_>,
     parse: impl FnOnce() -> (Tree, bool),
 ) -> Result<(Description, Vec<Problem>), Vec<Problem>> {
     let error = |span, key: String, message: String, remedy: String| {
@@ -189,7 +189,7 @@ fn checked(
     }
     let mut shape_errors = Vec::new();
     let shaped = shaped(&tree.root, format.schema(), &mut shape_errors);
-    let cut: Vec<Place> = shape_errors
+    let cut: Vec<KeyPath> = shape_errors
         .iter()
         .map(|wrong| wrong.place.clone())
         .collect();
@@ -256,7 +256,7 @@ fn read_text(path: &Path) -> Result<String, LoadError> {
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
-        let source = Source {
+        let source = SourceText {
             file: &shown,
             text: &text,
         };

@@ -18,6 +18,6 @@ pub use format::DescriptionFormat;
 pub use fragment::Extended;
 pub(crate) use load::LONGEST_TEXT;
 pub use load::{Checked, LoadError, LoadedDescription, check, parse};
-pub use place::Place;
+pub use place::KeyPath;
 pub(crate) use shape_words::nearest;
 pub(crate) use tree::Tree;

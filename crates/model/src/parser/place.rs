@@ -4,7 +4,7 @@ use std::fmt;
 
 /// One step from a table or array to what is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum PathStep {
     /// Into a table.
     Key(String),
     /// Into an array, from 0.
@@ -13,9 +13,9 @@ pub(crate) enum Step {
 
 /// A key path such as `services.cache.slos[0].latency`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place(Vec<Step>);
+pub struct KeyPath(Vec<PathStep>);
 
-impl Place {
+impl KeyPath {
     /// The whole file.
     pub fn root() -> Self {
         Self::default()
@@ -23,22 +23,22 @@ impl Place {
 
     /// What stands under `key` here.
     pub fn key(&self, key: impl Into<String>) -> Self {
-        self.step(Step::Key(key.into()))
+        self.step(PathStep::Key(key.into()))
     }
 
     /// The element `index` here.
     pub fn index(&self, index: usize) -> Self {
-        self.step(Step::Index(index))
+        self.step(PathStep::Index(index))
     }
 
-    fn step(&self, step: Step) -> Self {
+    fn step(&self, step: PathStep) -> Self {
         let mut steps = self.0.clone();
         steps.push(step);
         Self(steps)
     }
 
     /// The steps from the root to here.
-    pub(crate) fn steps(&self) -> &[Step] {
+    pub(crate) fn steps(&self) -> &[PathStep] {
         &self.0
     }
 
@@ -48,7 +48,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for KeyPath {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bare = |key: &str| {
             !key.is_empty()
@@ -58,8 +58,8 @@ impl fmt::Display for Place {
         };
         for (index, step) in self.0.iter().enumerate() {
             match step {
-                Step::Index(index) => write!(out, "[{index}]")?,
-                Step::Key(key) => {
+                PathStep::Index(index) => write!(out, "[{index}]")?,
+                PathStep::Key(key) => {
                     if index > 0 {
                         out.write_str(".")?;
                     }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn reads_like_toml() {
-        let place = Place::root()
+        let place = KeyPath::root()
             .key("services")
             .key("a.b")
             .key("slos")
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_parent_is_related_and_a_sibling_is_not() {
-        let cache = Place::root().key("domains").key("cache");
+        let cache = KeyPath::root().key("domains").key("cache");
         assert!(cache.is_related_to(&cache.key("kind")));
         assert!(cache.key("kind").is_related_to(&cache));
         assert!(!cache.key("kind").is_related_to(&cache.key("cpus")));

@@ -6,16 +6,16 @@
 use serde_json::{Map, Value as Json, json};
 use tailbound_time::{Duration, Rate};
 
-use super::place::Place;
+use super::place::KeyPath;
 use super::shape_words::{did_you_mean, expected, list, nearest, purpose, words};
-use super::tree::{Key, Node, Value, shortened};
-use crate::schema::{Name, check_name};
+use super::tree::{Key, SpannedValue, TomlValue, shortened};
+use crate::schema::{NameSchema, check_name};
 
 /// Something wrong with a document's shape.
 #[derive(Clone, Debug)]
 pub(crate) struct ShapeError {
     /// Where; its place is cut out of what is checked further.
-    pub place: Place,
+    pub place: KeyPath,
     /// The bytes it is about.
     pub span: std::ops::Range<usize>,
     /// What is wrong.
@@ -26,18 +26,22 @@ pub(crate) struct ShapeError {
 
 /// The document as JSON of the schema's shape, without what is wrong; `None` if nothing of it
 /// can be kept. Adds what is wrong to `errors`.
-pub(crate) fn shaped(root: &Node, schema: &Json, errors: &mut Vec<ShapeError>) -> Option<Json> {
-    let mut reader = Reader { schema, errors };
-    reader.read(root, schema, &Place::root())
+pub(crate) fn shaped(
+    root: &SpannedValue,
+    schema: &Json,
+    errors: &mut Vec<ShapeError>,
+) -> Option<Json> {
+    let mut reader = ShapeReader { schema, errors };
+    reader.read(root, schema, &KeyPath::root())
 }
 
-struct Reader<'a> {
+struct ShapeReader<'a> {
     schema: &'a Json,
     errors: &'a mut Vec<ShapeError>,
 }
 
-impl<'a> Reader<'a> {
-    fn fail(&mut self, place: &Place, node: &Node, message: String, remedy: String) {
+impl<'a> ShapeReader<'a> {
+    fn fail(&mut self, place: &KeyPath, node: &SpannedValue, message: String, remedy: String) {
         self.errors.push(ShapeError {
             place: place.clone(),
             span: node.span.clone(),
@@ -57,12 +61,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn read(&mut self, node: &Node, schema: &'a Json, place: &Place) -> Option<Json> {
+    fn read(&mut self, node: &SpannedValue, schema: &'a Json, place: &KeyPath) -> Option<Json> {
         let (name, schema) = self.resolve(schema);
         let outcome = match name {
             Some("Duration") => self.text_of(node, place, |text| text.parse::<Duration>()),
             Some("Rate") => self.text_of(node, place, |text| text.parse::<Rate>()),
-            Some(Name::TYPE) => return self.name(node, schema, place),
+            Some(NameSchema::TYPE) => return self.name(node, schema, place),
             _ => None,
         };
         if let Some(outcome) = outcome {
@@ -79,15 +83,19 @@ impl<'a> Reader<'a> {
             return self.one_table(node, choices, place);
         }
         match (schema["type"].as_str(), &node.value) {
-            (Some("object"), Value::Table(entries)) => self.table(entries, node, schema, place),
-            (Some("array"), Value::Array(elements)) => self.array(elements, node, schema, place),
-            (Some("string"), Value::Text(text)) => Some(json!(text)),
-            (Some("boolean"), Value::Boolean(value)) => Some(json!(value)),
-            (Some("integer"), Value::Integer(number)) => self.integer(node, schema, place, *number),
-            (Some("number"), Value::Integer(number)) => {
+            (Some("object"), TomlValue::Table(entries)) => self.table(entries, node, schema, place),
+            (Some("array"), TomlValue::Array(elements)) => {
+                self.array(elements, node, schema, place)
+            }
+            (Some("string"), TomlValue::Text(text)) => Some(json!(text)),
+            (Some("boolean"), TomlValue::Boolean(value)) => Some(json!(value)),
+            (Some("integer"), TomlValue::Integer(number)) => {
+                self.integer(node, schema, place, *number)
+            }
+            (Some("number"), TomlValue::Integer(number)) => {
                 self.number(node, schema, place, *number as f64)
             }
-            (Some("number"), Value::Float(text)) => {
+            (Some("number"), TomlValue::Float(text)) => {
                 let number = text.replace('_', "").parse().unwrap_or(f64::NAN);
                 self.number(node, schema, place, number)
             }
@@ -102,14 +110,14 @@ impl<'a> Reader<'a> {
     /// A text with a parser of its own; the parser's error says what is wrong; what is right.
     fn text_of<T, E: std::fmt::Display>(
         &mut self,
-        node: &Node,
-        place: &Place,
+        node: &SpannedValue,
+        place: &KeyPath,
         parse: impl Fn(&str) -> Result<T, E>,
     ) -> Option<Option<Json>> {
         let text = match &node.value {
-            Value::Text(text) => text.clone(),
-            Value::Integer(number) => number.to_string(),
-            Value::Float(text) => text.clone(),
+            TomlValue::Text(text) => text.clone(),
+            TomlValue::Integer(number) => number.to_string(),
+            TomlValue::Float(text) => text.clone(),
             other => {
                 let message = format!("expected a string, found {}", other.in_words());
                 let remedy = parse("")
@@ -122,7 +130,7 @@ impl<'a> Reader<'a> {
             }
         };
         let error = match (parse(&text), &node.value) {
-            (Ok(_), Value::Text(_)) => return Some(Some(json!(text))),
+            (Ok(_), TomlValue::Text(_)) => return Some(Some(json!(text))),
             (Ok(_), other) => format!("{} is no string; write it in quotes", other.in_words()),
             (Err(error), _) => error.to_string(),
         };
@@ -131,13 +139,13 @@ impl<'a> Reader<'a> {
         Some(None)
     }
 
-    fn name(&mut self, node: &Node, schema: &Json, place: &Place) -> Option<Json> {
-        let Value::Text(text) = &node.value else {
-            let found = node.value.in_words();
+    fn name(&mut self, node: &SpannedValue, schema: &Json, place: &KeyPath) -> Option<Json> {
+        let TomlValue::Text(text) = &node.value else {
+            let shown = node.value.in_words();
             self.fail(
                 place,
                 node,
-                format!("expected a name, found {found}"),
+                format!("expected a name, found {shown}"),
                 hint(schema, &node.value),
             );
             return None;
@@ -151,7 +159,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn number(&mut self, node: &Node, schema: &Json, place: &Place, number: f64) -> Option<Json> {
+    fn number(
+        &mut self,
+        node: &SpannedValue,
+        schema: &Json,
+        place: &KeyPath,
+        number: f64,
+    ) -> Option<Json> {
         const RULES: [&str; 4] = ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"];
         let broken = |rule: &&str| {
             schema[*rule].as_f64().is_some_and(|bound| match *rule {
@@ -168,7 +182,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn integer(&mut self, node: &Node, schema: &Json, place: &Place, number: i128) -> Option<Json> {
+    fn integer(
+        &mut self,
+        node: &SpannedValue,
+        schema: &Json,
+        place: &KeyPath,
+        number: i128,
+    ) -> Option<Json> {
         let least = schema["minimum"].as_i64().map_or(0, i128::from);
         let most = schema["maximum"]
             .as_i64()
@@ -183,9 +203,9 @@ impl<'a> Reader<'a> {
     /// Complains of a number by the rule of the schema that it breaks.
     fn out_of_range(
         &mut self,
-        node: &Node,
+        node: &SpannedValue,
         schema: &Json,
-        place: &Place,
+        place: &KeyPath,
         rule: &str,
     ) -> Option<Json> {
         let least = &schema["minimum"];
@@ -204,9 +224,9 @@ impl<'a> Reader<'a> {
         None
     }
 
-    fn one_word(&mut self, node: &Node, words: &[&str], place: &Place) -> Option<Json> {
+    fn one_word(&mut self, node: &SpannedValue, words: &[&str], place: &KeyPath) -> Option<Json> {
         let choice = format!("one of: {}", list(words));
-        let Value::Text(text) = &node.value else {
+        let TomlValue::Text(text) = &node.value else {
             let message = format!("expected a string, found {}", node.value.in_words());
             self.fail(place, node, message, choice);
             return None;
@@ -228,10 +248,15 @@ impl<'a> Reader<'a> {
     }
 
     /// A table whose key `kind` tells which keys it has.
-    fn tagged(&mut self, node: &Node, choices: &'a [Json], place: &Place) -> Option<Json> {
+    fn tagged(
+        &mut self,
+        node: &SpannedValue,
+        choices: &'a [Json],
+        place: &KeyPath,
+    ) -> Option<Json> {
         let kind_of = |choice: &'a Json| choice["properties"]["kind"]["const"].as_str();
         let kinds: Vec<&str> = choices.iter().filter_map(kind_of).collect();
-        let Value::Table(entries) = &node.value else {
+        let TomlValue::Table(entries) = &node.value else {
             let message = format!("expected a table, found {}", node.value.in_words());
             let remedy = format!(
                 "write {{ kind = \"...\", ... }} with one of: {}",
@@ -251,7 +276,7 @@ impl<'a> Reader<'a> {
             return None;
         };
         let word = match &kind.value {
-            Value::Text(text) => text.as_str(),
+            TomlValue::Text(text) => text.as_str(),
             _ => "",
         };
         match choices.iter().find(|choice| kind_of(choice) == Some(word)) {
@@ -261,8 +286,13 @@ impl<'a> Reader<'a> {
     }
 
     /// A table of one of several sorts, told by the key that only one of them has.
-    fn one_table(&mut self, node: &Node, choices: &'a [Json], place: &Place) -> Option<Json> {
-        let Value::Table(entries) = &node.value else {
+    fn one_table(
+        &mut self,
+        node: &SpannedValue,
+        choices: &'a [Json],
+        place: &KeyPath,
+    ) -> Option<Json> {
+        let TomlValue::Table(entries) = &node.value else {
             let message = format!("expected a table, found {}", node.value.in_words());
             self.fail(place, node, message, one_of_keys(choices));
             return None;
@@ -286,20 +316,20 @@ impl<'a> Reader<'a> {
 
     fn table(
         &mut self,
-        entries: &[(Key, Node)],
-        node: &Node,
+        entries: &[(Key, SpannedValue)],
+        node: &SpannedValue,
         schema: &'a Json,
-        place: &Place,
+        place: &KeyPath,
     ) -> Option<Json> {
         let mut kept = Map::new();
         let mut whole = true;
         let needed = needed(schema);
         for (key, value) in entries {
             let here = place.key(&key.name);
-            let known = &schema["properties"][&key.name];
+            let property = &schema["properties"][&key.name];
             let rest = &schema["additionalProperties"];
-            let read = if known.is_object() {
-                self.read(value, known, &here)
+            let read = if property.is_object() {
+                self.read(value, property, &here)
             } else if rest.is_object() {
                 let named = self.key_is_a_name(key, schema, &here);
                 self.read(value, rest, &here).filter(|_| named)
@@ -337,7 +367,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn key_is_a_name(&mut self, key: &Key, schema: &Json, here: &Place) -> bool {
+    fn key_is_a_name(&mut self, key: &Key, schema: &Json, here: &KeyPath) -> bool {
         if schema["propertyNames"].is_null() {
             return true;
         }
@@ -353,8 +383,8 @@ impl<'a> Reader<'a> {
         false
     }
 
-    fn unknown_key(&mut self, key: &Key, schema: &Json, here: &Place) {
-        let known: Vec<&str> = match schema["properties"].as_object() {
+    fn unknown_key(&mut self, key: &Key, schema: &Json, here: &KeyPath) {
+        let properties: Vec<&str> = match schema["properties"].as_object() {
             Some(properties) => properties.keys().map(String::as_str).collect(),
             None => Vec::new(),
         };
@@ -362,16 +392,16 @@ impl<'a> Reader<'a> {
             place: here.clone(),
             span: key.span.clone(),
             message: format!("unknown key `{}`", shortened(&key.name)),
-            remedy: did_you_mean(&key.name, &known),
+            remedy: did_you_mean(&key.name, &properties),
         });
     }
 
     fn array(
         &mut self,
-        elements: &[Node],
-        node: &Node,
+        elements: &[SpannedValue],
+        node: &SpannedValue,
         schema: &'a Json,
-        place: &Place,
+        place: &KeyPath,
     ) -> Option<Json> {
         let count = elements.len() as u64;
         let least = schema["minItems"].as_u64();
@@ -423,16 +453,16 @@ fn one_of_keys(choices: &[Json]) -> String {
     format!("give exactly one of {}", sorts.join(", or "))
 }
 
-fn hint(schema: &Json, found: &Value) -> String {
-    match (schema["type"].as_str(), found) {
-        (Some("array"), Value::Text(_) | Value::Integer(_)) => {
+fn hint(schema: &Json, value: &TomlValue) -> String {
+    match (schema["type"].as_str(), value) {
+        (Some("array"), TomlValue::Text(_) | TomlValue::Integer(_)) => {
             "write it in brackets: [...]".to_owned()
         }
         (Some("object"), _) => "write it as a table: { ... }".to_owned(),
-        (Some("string"), Value::Integer(_) | Value::Float(_)) => {
+        (Some("string"), TomlValue::Integer(_) | TomlValue::Float(_)) => {
             "write it in quotes: \"...\"".to_owned()
         }
-        (Some("integer" | "number" | "boolean"), Value::Text(_)) => {
+        (Some("integer" | "number" | "boolean"), TomlValue::Text(_)) => {
             "write it without quotes".to_owned()
         }
         _ => match purpose(schema) {

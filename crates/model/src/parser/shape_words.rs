@@ -28,13 +28,13 @@ const SYNONYMS: [(&str, &str); 21] = [
 ];
 
 /// The one of `known` that `word` was probably meant to be.
-pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
     let lower = word.to_ascii_lowercase().replace(' ', "_");
     let synonym = SYNONYMS.iter().find(|(other, _)| *other == lower);
     if let Some((_, ours)) = synonym
-        && let Some(found) = known.iter().find(|known| *known == ours)
+        && let Some(name) = names.iter().find(|name| *name == ours)
     {
-        return Some(found);
+        return Some(name);
     }
     if lower.chars().count() > 80 {
         return None;
@@ -44,19 +44,19 @@ pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         3..=6 => 2,
         _ => 3,
     };
-    known
+    names
         .iter()
-        .map(|known| (strsim::damerau_levenshtein(&lower, known), *known))
-        .filter(|(distance, known)| *distance <= allowed && *distance < known.chars().count())
+        .map(|name| (strsim::damerau_levenshtein(&lower, name), *name))
+        .filter(|(distance, name)| *distance <= allowed && *distance < name.chars().count())
         .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known)
+        .map(|(_, name)| name)
 }
 
 /// The advice for a key that is none of `known`.
-pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
-    match nearest(word, known) {
+pub(crate) fn did_you_mean(word: &str, names: &[&str]) -> String {
+    match nearest(word, names) {
         Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("known here: {}", list(known)),
+        None => format!("known here: {}", list(names)),
     }
 }
 
@@ -114,12 +114,12 @@ mod tests {
 
     #[test]
     fn finds_slips_and_synonyms_but_does_not_guess() {
-        let known = ["budget", "period", "priority", "cpus"];
-        assert_eq!(nearest("budgte", &known), Some("budget"));
-        assert_eq!(nearest("Period", &known), Some("period"));
-        assert_eq!(nearest("runtime", &known), Some("budget"));
-        assert_eq!(nearest("zebra", &known), None);
-        assert_eq!(nearest("wcet", &known), None);
+        let names = ["budget", "period", "priority", "cpus"];
+        assert_eq!(nearest("budgte", &names), Some("budget"));
+        assert_eq!(nearest("Period", &names), Some("period"));
+        assert_eq!(nearest("runtime", &names), Some("budget"));
+        assert_eq!(nearest("zebra", &names), None);
+        assert_eq!(nearest("wcet", &names), None);
     }
 
     #[test]

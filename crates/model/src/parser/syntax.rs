@@ -26,18 +26,18 @@ pub(crate) struct SyntaxError {
 /// The mistakes in `text`, at least one if there is any.
 pub(crate) fn syntax_errors(text: &str) -> Vec<SyntaxError> {
     let mut remaining = text.as_bytes().to_vec();
-    let mut found: Vec<SyntaxError> = Vec::new();
+    let mut errors: Vec<SyntaxError> = Vec::new();
     let mut last_blanked = None;
     for _ in 0..MOST {
         let Some((span, message)) = first_error(&remaining) else {
             break;
         };
-        let is_first = found.is_empty();
+        let is_first = errors.is_empty();
         // A blanked header or half of an array makes these of what follows.
         let is_echo = message.contains("duplicate key")
             || last_blanked.is_some_and(|end| is_blank(&remaining, end, span.start));
         if is_first || !is_echo {
-            found.push(explained(text, span.clone(), message));
+            errors.push(explained(text, span.clone(), message));
         }
         let line = line_around(&remaining, span.start);
         if is_blank(&remaining, line.start, line.end) {
@@ -46,7 +46,7 @@ pub(crate) fn syntax_errors(text: &str) -> Vec<SyntaxError> {
         remaining[line.clone()].fill(b' ');
         last_blanked = Some(line.end);
     }
-    found
+    errors
 }
 
 /// The place and message of the first mistake in `bytes`.
@@ -110,8 +110,8 @@ fn remedy(message: &str) -> &'static str {
         ("unclosed", "close what is opened"),
         ("basic string", "close the string on its line: \"text\""),
     ];
-    let known = REMEDIES.iter().find(|(part, _)| message.contains(part));
-    known.map_or(
+    let remedy = REMEDIES.iter().find(|(part, _)| message.contains(part));
+    remedy.map_or(
         "the file is TOML: key = value lines below [table] headers",
         |(_, remedy)| remedy,
     )

@@ -5,15 +5,15 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-use super::place::{Place, Step};
+use super::place::{KeyPath, PathStep};
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+pub(crate) struct SpannedValue {
     /// The bytes that a problem with it points at: the key of a table, else the value.
     pub span: Range<usize>,
     /// The value.
-    pub value: Value,
+    pub value: TomlValue,
 }
 
 /// The name of an entry of a table and where it stands.
@@ -27,7 +27,7 @@ pub(crate) struct Key {
 
 /// A TOML value.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub(crate) enum TomlValue {
     /// A string.
     Text(String),
     /// An integer; TOML's reach, and beyond it as far as i128 goes.
@@ -39,12 +39,12 @@ pub(crate) enum Value {
     /// A date or time, which no key of ours takes.
     Date(String),
     /// An array.
-    Array(Vec<Node>),
+    Array(Vec<SpannedValue>),
     /// A table, in the order of its keys' names.
-    Table(Vec<(Key, Node)>),
+    Table(Vec<(Key, SpannedValue)>),
 }
 
-impl Value {
+impl TomlValue {
     /// The value in words, for "found ...".
     pub fn in_words(&self) -> String {
         match self {
@@ -72,23 +72,23 @@ pub(crate) fn shortened(text: &str) -> String {
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     /// Its outermost table.
-    pub root: Node,
+    pub root: SpannedValue,
 }
 
 impl Tree {
     /// The document in `text`, and whether its syntax is right; if not, parts may be missing.
     pub fn parse(text: &str) -> (Self, bool) {
         let (table, errors) = DeTable::parse_recoverable(text);
-        let root = Node {
+        let root = SpannedValue {
             span: 0..0,
-            value: Value::Table(entries(table.into_inner())),
+            value: TomlValue::Table(entries(table.into_inner())),
         };
         (Self { root }, errors.is_empty())
     }
 
     /// The bytes that a problem at `place` points at: those of the place, or, where nothing
     /// stands there, of the nearest thing around it.
-    pub fn span(&self, place: &Place) -> Range<usize> {
+    pub fn span(&self, place: &KeyPath) -> Range<usize> {
         let mut node = &self.root;
         for step in place.steps() {
             match node.inner(step) {
@@ -100,33 +100,33 @@ impl Tree {
     }
 
     /// The names in the table at `place`, those of what was cut out for its shape included.
-    pub fn names_at(&self, place: &Place) -> Vec<&str> {
+    pub fn names_at(&self, place: &KeyPath) -> Vec<&str> {
         let mut steps = place.steps().iter();
-        let found = steps.try_fold(&self.root, |node, step| node.inner(step));
-        found.map(Node::keys).unwrap_or_default()
+        let node = steps.try_fold(&self.root, |node, step| node.inner(step));
+        node.map(SpannedValue::keys).unwrap_or_default()
     }
 
     /// The names in the outermost table `table`.
     pub fn names(&self, table: &str) -> Vec<&str> {
-        self.names_at(&Place::root().key(table))
+        self.names_at(&KeyPath::root().key(table))
     }
 }
 
-impl Node {
-    fn inner(&self, step: &Step) -> Option<&Node> {
+impl SpannedValue {
+    fn inner(&self, step: &PathStep) -> Option<&SpannedValue> {
         match (step, &self.value) {
-            (Step::Key(name), _) => self.entry(name),
-            (Step::Index(index), Value::Array(elements)) => elements.get(*index),
+            (PathStep::Key(name), _) => self.entry(name),
+            (PathStep::Index(index), TomlValue::Array(elements)) => elements.get(*index),
             _ => None,
         }
     }
 
     /// What stands under `name`, if this is a table that has it.
-    pub fn entry(&self, name: &str) -> Option<&Node> {
+    pub fn entry(&self, name: &str) -> Option<&SpannedValue> {
         match &self.value {
-            Value::Table(entries) => {
-                let found = entries.iter().find(|(key, _)| key.name == name);
-                found.map(|(_, node)| node)
+            TomlValue::Table(entries) => {
+                let entry = entries.iter().find(|(key, _)| key.name == name);
+                entry.map(|(_, node)| node)
             }
             _ => None,
         }
@@ -135,13 +135,13 @@ impl Node {
     /// The keys of a table; none of anything else.
     pub fn keys(&self) -> Vec<&str> {
         match &self.value {
-            Value::Table(entries) => entries.iter().map(|(key, _)| key.name.as_str()).collect(),
+            TomlValue::Table(entries) => entries.iter().map(|(key, _)| key.name.as_str()).collect(),
             _ => Vec::new(),
         }
     }
 }
 
-fn entries(table: DeTable<'_>) -> Vec<(Key, Node)> {
+fn entries(table: DeTable<'_>) -> Vec<(Key, SpannedValue)> {
     table
         .into_iter()
         .map(|(key, value)| {
@@ -150,7 +150,7 @@ fn entries(table: DeTable<'_>) -> Vec<(Key, Node)> {
                 name: key.into_inner().into_owned(),
             };
             let mut node = node(value);
-            if matches!(node.value, Value::Table(_)) {
+            if matches!(node.value, TomlValue::Table(_)) {
                 node.span = key.span.clone();
             }
             (key, node)
@@ -159,21 +159,21 @@ fn entries(table: DeTable<'_>) -> Vec<(Key, Node)> {
 }
 
 /// The nesting is bounded by the TOML parser (80 levels).
-fn node(value: Spanned<DeValue<'_>>) -> Node {
+fn node(value: Spanned<DeValue<'_>>) -> SpannedValue {
     let span = value.span();
     let value = match value.into_inner() {
-        DeValue::String(text) => Value::Text(text.into_owned()),
+        DeValue::String(text) => TomlValue::Text(text.into_owned()),
         DeValue::Integer(integer) => match integer_value(&integer) {
-            Some(number) => Value::Integer(number),
-            None => Value::Float(integer.to_string()),
+            Some(number) => TomlValue::Integer(number),
+            None => TomlValue::Float(integer.to_string()),
         },
-        DeValue::Float(float) => Value::Float(float.as_str().to_owned()),
-        DeValue::Boolean(value) => Value::Boolean(value),
-        DeValue::Datetime(date) => Value::Date(date.to_string()),
-        DeValue::Array(elements) => Value::Array(elements.into_iter().map(node).collect()),
-        DeValue::Table(table) => Value::Table(entries(table)),
+        DeValue::Float(float) => TomlValue::Float(float.as_str().to_owned()),
+        DeValue::Boolean(value) => TomlValue::Boolean(value),
+        DeValue::Datetime(date) => TomlValue::Date(date.to_string()),
+        DeValue::Array(elements) => TomlValue::Array(elements.into_iter().map(node).collect()),
+        DeValue::Table(table) => TomlValue::Table(entries(table)),
     };
-    Node { span, value }
+    SpannedValue { span, value }
 }
 
 fn integer_value(integer: &DeInteger<'_>) -> Option<i128> {

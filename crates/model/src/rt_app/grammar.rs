@@ -6,9 +6,9 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::json::{Json, JsonEntry, Value};
+use super::json::{Json, JsonEntry, JsonValue};
 use super::log::Log;
-use super::timeline::Step;
+use super::timeline::ThreadStep;
 
 /// A scheduling policy of rt-app's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(super) struct WorkloadThread {
     /// SCHED_DEADLINE's relative deadline.
     pub dl_deadline_us: Option<u64>,
     /// What it does, again and again.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ThreadStep>,
 }
 
 /// The properties of the whole workload.
@@ -104,7 +104,7 @@ pub(super) fn global(object: &Json, log: &mut Log<'_>) -> Global {
         let place = format!("global.{}", entry.key);
         match entry.key.as_str() {
             "duration" => match &entry.value.value {
-                Value::Integer(-1) => log.note(
+                JsonValue::Integer(-1) => log.note(
                     &entry.value.span,
                     place,
                     "rt-app would run for ever; the experiment has an end",
@@ -113,7 +113,7 @@ pub(super) fn global(object: &Json, log: &mut Log<'_>) -> Global {
                 _ => global.duration_s = whole(&entry.value, &place, 1, 100_000_000, log),
             },
             "default_policy" => global.policy = policy(&entry.value, &place, log),
-            known if ABOUT_RT_APP.contains(&known) => log.note(
+            key if ABOUT_RT_APP.contains(&key) => log.note(
                 &entry.key_span,
                 place,
                 "left out: it is about rt-app itself",
@@ -199,7 +199,7 @@ for the whole experiment"
                 );
             }
         }
-        known if NO_COUNTERPART.contains(&known) => no_counterpart(entry, place, log),
+        key if NO_COUNTERPART.contains(&key) => no_counterpart(entry, place, log),
         _ => return false,
     }
     true
@@ -215,7 +215,7 @@ fn no_counterpart(entry: &JsonEntry, place: &str, log: &mut Log<'_>) {
 }
 
 /// The steps of all phases in a row.
-fn phases(phases: &JsonEntry, place: &str, log: &mut Log<'_>) -> Vec<Step> {
+fn phases(phases: &JsonEntry, place: &str, log: &mut Log<'_>) -> Vec<ThreadStep> {
     let mut steps = Vec::new();
     for phase in entries(&phases.value, place, log) {
         let place = format!("{place}.{}", phase.key);
@@ -232,7 +232,7 @@ fn phases(phases: &JsonEntry, place: &str, log: &mut Log<'_>) -> Vec<Step> {
                         "left out: a thread here does not change from phase to phase",
                         "give it to the task",
                     ),
-                known if NO_COUNTERPART.contains(&known) => no_counterpart(entry, &here, log),
+                key if NO_COUNTERPART.contains(&key) => no_counterpart(entry, &here, log),
                 _ => event(entry, &here, &mut own, log),
             }
         }
@@ -266,10 +266,10 @@ fn sort_of(key: &str) -> &str {
 }
 
 /// Takes an event, or says why not.
-fn event(entry: &JsonEntry, place: &str, steps: &mut Vec<Step>, log: &mut Log<'_>) {
+fn event(entry: &JsonEntry, place: &str, steps: &mut Vec<ThreadStep>, log: &mut Log<'_>) {
     let value = &entry.value;
     match sort_of(&entry.key) {
-        "run" => steps.extend(microseconds(value, place, log).map(Step::Run)),
+        "run" => steps.extend(microseconds(value, place, log).map(ThreadStep::Run)),
         "runtime" => {
             log.note(
                 &entry.key_span,
@@ -277,7 +277,7 @@ fn event(entry: &JsonEntry, place: &str, steps: &mut Vec<Step>, log: &mut Log<'_
                 "taken as CPU time; rt-app ends it by the clock, whether it had the CPU or not",
                 "nothing need be done",
             );
-            steps.extend(microseconds(value, place, log).map(Step::Run));
+            steps.extend(microseconds(value, place, log).map(ThreadStep::Run));
         }
         "sleep" => {
             log.note(
@@ -287,7 +287,7 @@ fn event(entry: &JsonEntry, place: &str, steps: &mut Vec<Step>, log: &mut Log<'_
 in rt-app; here releases keep their distance",
                 "use a timer if that is what you want",
             );
-            steps.extend(microseconds(value, place, log).map(Step::Sleep));
+            steps.extend(microseconds(value, place, log).map(ThreadStep::Sleep));
         }
         "timer" => steps.extend(timer(value, place, log)),
         waits if WAITS_FOR_OTHERS.contains(&waits) => log.error(
@@ -306,7 +306,7 @@ in rt-app; here releases keep their distance",
     }
 }
 
-fn timer(value: &Json, place: &str, log: &mut Log<'_>) -> Option<Step> {
+fn timer(value: &Json, place: &str, log: &mut Log<'_>) -> Option<ThreadStep> {
     let mut name = None;
     let mut period_us = None;
     for entry in entries(value, place, log) {
@@ -352,12 +352,12 @@ fn timer(value: &Json, place: &str, log: &mut Log<'_>) -> Option<Step> {
             "nothing need be done if only one uses it",
         );
     }
-    Some(Step::Timer { name, period_us })
+    Some(ThreadStep::Timer { name, period_us })
 }
 
 fn entries<'j>(json: &'j Json, place: &str, log: &mut Log<'_>) -> &'j [JsonEntry] {
     match &json.value {
-        Value::Object(entries) => entries,
+        JsonValue::Object(entries) => entries,
         other => {
             log.error(
                 &json.span,
@@ -382,7 +382,7 @@ pub(super) fn unknown(entry: &JsonEntry, place: String, log: &mut Log<'_>) {
 
 fn text(json: &Json, place: &str, log: &mut Log<'_>) -> Option<String> {
     match &json.value {
-        Value::Text(text) => Some(text.clone()),
+        JsonValue::Text(text) => Some(text.clone()),
         other => {
             log.error(
                 &json.span,
@@ -397,7 +397,7 @@ fn text(json: &Json, place: &str, log: &mut Log<'_>) -> Option<String> {
 
 fn whole(json: &Json, place: &str, least: u64, most: u64, log: &mut Log<'_>) -> Option<u64> {
     let number = match &json.value {
-        Value::Integer(number) => u64::try_from(*number)
+        JsonValue::Integer(number) => u64::try_from(*number)
             .ok()
             .filter(|n| (least..=most).contains(n)),
         _ => None,
@@ -425,7 +425,7 @@ fn microseconds(json: &Json, place: &str, log: &mut Log<'_>) -> Option<u64> {
 /// The count of a loop; negative for one without end.
 fn count(json: &Json, place: &str, log: &mut Log<'_>) -> Option<i64> {
     match &json.value {
-        Value::Integer(count) => Some(*count),
+        JsonValue::Integer(count) => Some(*count),
         other => {
             log.error(
                 &json.span,
@@ -467,7 +467,7 @@ fn policy(json: &Json, place: &str, log: &mut Log<'_>) -> Option<ThreadPolicy> {
 
 fn cpus(json: &Json, place: &str, log: &mut Log<'_>) -> BTreeSet<u32> {
     match &json.value {
-        Value::Array(elements) => elements
+        JsonValue::Array(elements) => elements
             .iter()
             .filter_map(|element| whole(element, place, 0, LAST_CPU, log))
             .filter_map(|cpu| u32::try_from(cpu).ok())

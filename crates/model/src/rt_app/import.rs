@@ -7,9 +7,9 @@ use std::path::Path;
 use tailbound_time::Duration;
 
 use super::grammar::{Global, ThreadPolicy, WorkloadThread, global, thread, unknown};
-use super::json::{self, Json, Value};
+use super::json::{self, Json, JsonValue};
 use super::log::Log;
-use super::timeline::{Job, NoPattern, Pattern, pattern};
+use super::timeline::{NoPattern, Pattern, TimelineJob, pattern};
 use crate::BackendKind;
 use crate::description::{
     Arrivals, Builtin, DerivationRule, Description, Domain, DomainKind, ExecutionTime, Reservation,
@@ -18,7 +18,7 @@ use crate::description::{
 use crate::host::Host;
 use crate::interface::{Cpu, Priority};
 use crate::parser::{LONGEST_TEXT, check};
-use crate::problem::{Problem, Problems, Severity, Source};
+use crate::problem::{Problem, Problems, Severity, SourceText};
 use crate::schema::as_name;
 use crate::writer::to_toml;
 
@@ -46,7 +46,7 @@ pub struct Imported {
 /// All that is wrong in it, and all that a description cannot say and that would change when
 /// threads run.
 pub fn import(text: &str, file: &str) -> Result<Imported, Problems> {
-    let source = Source { file, text };
+    let source = SourceText { file, text };
     let mut log = Log::new(source);
     let description = read(text, file, &mut log);
     let failed = log.errors() > 0;
@@ -101,7 +101,7 @@ fn read(text: &str, file: &str, log: &mut Log<'_>) -> Option<Description> {
 
 /// The global properties and the threads.
 fn content(root: &Json, log: &mut Log<'_>) -> Option<(Global, Vec<WorkloadThread>)> {
-    let Value::Object(entries) = &root.value else {
+    let JsonValue::Object(entries) = &root.value else {
         log.error(
             &root.span,
             "",
@@ -110,12 +110,12 @@ fn content(root: &Json, log: &mut Log<'_>) -> Option<(Global, Vec<WorkloadThread
         );
         return None;
     };
-    let mut found = Global::default();
+    let mut settings = Global::default();
     let mut threads = None;
     for entry in entries {
         match (entry.key.as_str(), &entry.value.value) {
-            ("global", _) => found = global(&entry.value, log),
-            ("tasks", Value::Object(tasks)) => {
+            ("global", _) => settings = global(&entry.value, log),
+            ("tasks", JsonValue::Object(tasks)) => {
                 threads = Some(tasks.iter().filter_map(|task| thread(task, log)).collect());
             }
             ("tasks", other) => log.error(
@@ -141,7 +141,7 @@ fn content(root: &Json, log: &mut Log<'_>) -> Option<(Global, Vec<WorkloadThread
             "add \"tasks\" : { ... }",
         );
     }
-    Some((found, threads?))
+    Some((settings, threads?))
 }
 
 /// A description under construction.
@@ -193,14 +193,14 @@ impl Builder {
     /// Adds the domains of a thread, one per instance.
     fn add(&mut self, thread: &WorkloadThread, log: &mut Log<'_>) {
         let place = format!("tasks.{}", thread.name);
-        let found = match pattern(&thread.steps) {
-            Ok(found) => found,
+        let pattern = match pattern(&thread.steps) {
+            Ok(pattern) => pattern,
             Err(error) => {
                 let (message, remedy) = why(error);
                 return log.error(&thread.span, place, message, remedy);
             }
         };
-        if thread.instances == 0 || found == Pattern::Never {
+        if thread.instances == 0 || pattern == Pattern::Never {
             return log.warn(
                 &thread.span,
                 place,
@@ -208,7 +208,7 @@ impl Builder {
                 "give it a `run` and an `instance` if it should",
             );
         }
-        if let Pattern::Cyclic { jobs, .. } = &found
+        if let Pattern::Cyclic { jobs, .. } = &pattern
             && jobs.len() > MOST_JOBS
         {
             let message = format!(
@@ -232,8 +232,8 @@ impl Builder {
                 );
             }
             let name = self.name(thread, instance, &place, log);
-            let domain = self.domain(thread, &found, &place, log);
-            if let Pattern::Cyclic { jobs, cycle_us } = &found {
+            let domain = self.domain(thread, &pattern, &place, log);
+            if let Pattern::Cyclic { jobs, cycle_us } = &pattern {
                 let service = service(&name, jobs, *cycle_us, thread.delay_us);
                 self.description.services.insert(name.clone(), service);
             } else if thread.delay_us > 0 {
@@ -435,8 +435,8 @@ fn deadline(
 }
 
 /// The service of a thread, with a task for each job of its cycle.
-fn service(name: &str, jobs: &[Job], cycle_us: u64, delay_us: u64) -> Service {
-    let task = |job: &Job| {
+fn service(name: &str, jobs: &[TimelineJob], cycle_us: u64, delay_us: u64) -> Service {
+    let task = |job: &TimelineJob| {
         Task::of(
             Arrivals::Periodic {
                 period: Duration::from_micros(cycle_us),

@@ -15,12 +15,12 @@ pub(super) struct Json {
     /// Its bytes in the text.
     pub span: Range<usize>,
     /// What it is.
-    pub value: Value,
+    pub value: JsonValue,
 }
 
 /// A JSON value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(super) enum JsonValue {
     /// `null`.
     Null,
     /// `true` or `false`.
@@ -48,7 +48,7 @@ pub(super) struct JsonEntry {
     pub value: Json,
 }
 
-impl Value {
+impl JsonValue {
     /// The value in words, for "found ...".
     pub fn in_words(&self) -> String {
         match self {
@@ -78,24 +78,24 @@ pub(super) struct JsonError {
 
 /// Reads one value, with nothing after it but space and comments.
 pub(super) fn parse(text: &str) -> Result<Json, JsonError> {
-    let mut reader = Reader { text, at: 0 };
+    let mut reader = JsonReader { text, at: 0 };
     let value = reader.value(0)?;
     reader.skip_space()?;
     match reader.peek() {
         None => Ok(value),
-        Some(found) => reader.fail(
-            format!("{found:?} after the end of the workload"),
+        Some(character) => reader.fail(
+            format!("{character:?} after the end of the workload"),
             "take it out",
         ),
     }
 }
 
-struct Reader<'a> {
+struct JsonReader<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> JsonReader<'a> {
     fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
@@ -150,9 +150,9 @@ impl<'a> Reader<'a> {
                     "nest at most 32 of them",
                 );
             }
-            Some('{') => Value::Object(self.entries(depth + 1)?),
-            Some('[') => Value::Array(self.elements(depth + 1)?),
-            Some('"') => Value::Text(self.string()?),
+            Some('{') => JsonValue::Object(self.entries(depth + 1)?),
+            Some('[') => JsonValue::Array(self.elements(depth + 1)?),
+            Some('"') => JsonValue::Text(self.string()?),
             Some(_) => self.word()?,
             None => {
                 return self.fail(
@@ -168,25 +168,25 @@ impl<'a> Reader<'a> {
     }
 
     /// A number, `true`, `false` or `null`.
-    fn word(&mut self) -> Result<Value, JsonError> {
+    fn word(&mut self) -> Result<JsonValue, JsonError> {
         let end = |c: char| !(c.is_ascii_alphanumeric() || "+-._".contains(c));
         let length = self.rest().find(end).unwrap_or(self.rest().len());
         let word = &self.rest()[..length];
         let value = match word.to_ascii_lowercase().as_str() {
-            "true" => Value::Boolean(true),
-            "false" => Value::Boolean(false),
-            "null" => Value::Null,
+            "true" => JsonValue::Boolean(true),
+            "false" => JsonValue::Boolean(false),
+            "null" => JsonValue::Null,
             number => {
                 let is_number = number.starts_with(|c: char| c == '-' || c.is_ascii_digit());
                 match (number.parse(), number.parse()) {
-                    (Ok(integer), _) if is_number => Value::Integer(integer),
+                    (Ok(integer), _) if is_number => JsonValue::Integer(integer),
                     (_, Ok(fraction)) if is_number && f64::is_finite(fraction) => {
-                        Value::Fraction(fraction)
+                        JsonValue::Fraction(fraction)
                     }
                     _ => {
-                        let found: String = self.rest().chars().take(length.clamp(1, 40)).collect();
+                        let word: String = self.rest().chars().take(length.clamp(1, 40)).collect();
                         return self.fail(
-                            format!("{found:?} is no value"),
+                            format!("{word:?} is no value"),
                             "write a number, a string in quotes, an object or an array",
                         );
                     }
@@ -318,16 +318,16 @@ mod tests {
     fn takes_comments_and_last_commas_and_keeps_repeated_keys() {
         let text =
             "/* a */ { \"run\": 1, // b\n \"run\": -2.5, \"x\": [true, null, \"\\u0041\\n\",], }";
-        let Value::Object(entries) = parse(text).unwrap().value else {
+        let JsonValue::Object(entries) = parse(text).unwrap().value else {
             panic!("no object");
         };
         let keys: Vec<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
         assert_eq!(keys, ["run", "run", "x"]);
-        assert_eq!(entries[1].value.value, Value::Fraction(-2.5));
-        let Value::Array(elements) = &entries[2].value.value else {
+        assert_eq!(entries[1].value.value, JsonValue::Fraction(-2.5));
+        let JsonValue::Array(elements) = &entries[2].value.value else {
             panic!("no array");
         };
-        assert_eq!(elements[2].value, Value::Text("A\n".into()));
+        assert_eq!(elements[2].value, JsonValue::Text("A\n".into()));
     }
 
     #[test]

@@ -2,17 +2,17 @@
 
 use std::ops::Range;
 
-use crate::problem::{Problem, Severity, Source};
+use crate::problem::{Problem, Severity, SourceText};
 
 /// Collects notes and errors with their places.
 pub(super) struct Log<'a> {
-    source: Source<'a>,
+    source: SourceText<'a>,
     said: Vec<Problem>,
 }
 
 impl<'a> Log<'a> {
     /// Nothing said yet about `source`.
-    pub fn new(source: Source<'a>) -> Self {
+    pub fn new(source: SourceText<'a>) -> Self {
         Self {
             source,
             said: Vec::new(),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// Something that a thread does, with times in microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum ThreadStep {
     /// Uses the CPU.
     Run(u64),
     /// Waits from where it begins.
@@ -24,7 +24,7 @@ pub(super) enum Step {
 
 /// A job: released at `at_us`, running for `run_us`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Job {
+pub(super) struct TimelineJob {
     /// Microseconds since the first cycle began.
     pub at_us: u64,
     /// Its execution time in microseconds.
@@ -39,7 +39,7 @@ pub(super) enum Pattern {
     /// These jobs, and again every `cycle_us`.
     Cyclic {
         /// The jobs of one cycle.
-        jobs: Vec<Job>,
+        jobs: Vec<TimelineJob>,
         /// The length of a cycle in microseconds.
         cycle_us: u64,
     },
@@ -61,19 +61,22 @@ pub(super) enum NoPattern {
 }
 
 /// The jobs of the steps done in a circle.
-pub(super) fn pattern(steps: &[Step]) -> Result<Pattern, NoPattern> {
-    let waits = |step: &Step| !matches!(step, Step::Run(_));
-    if !steps.iter().any(|step| matches!(step, Step::Run(1..))) {
+pub(super) fn pattern(steps: &[ThreadStep]) -> Result<Pattern, NoPattern> {
+    let waits = |step: &ThreadStep| !matches!(step, ThreadStep::Run(_));
+    if !steps
+        .iter()
+        .any(|step| matches!(step, ThreadStep::Run(1..)))
+    {
         return Ok(Pattern::Never);
     }
     if !steps.iter().any(waits) {
         return Ok(Pattern::Always);
     }
-    let runs = |step: Option<&Step>| step.is_some_and(|step| !waits(step));
+    let runs = |step: Option<&ThreadStep>| step.is_some_and(|step| !waits(step));
     if runs(steps.first()) && runs(steps.last()) {
         return Err(NoPattern::AcrossCycles);
     }
-    let mut clock = Clock::default();
+    let mut clock = NominalClock::default();
     let mut cycles = Vec::new();
     for _ in 0..3 {
         cycles.push(clock.cycle(steps)?);
@@ -81,11 +84,11 @@ pub(super) fn pattern(steps: &[Step]) -> Result<Pattern, NoPattern> {
     let [first, second, third] = cycles.as_slice() else {
         return Err(NoPattern::Unsteady);
     };
-    let start = |jobs: &[Job]| jobs.first().map_or(0, |job| job.at_us);
+    let start = |jobs: &[TimelineJob]| jobs.first().map_or(0, |job| job.at_us);
     let cycle_us = start(second) - start(first);
-    let shifted = |jobs: &[Job], by: u64| -> Vec<Job> {
+    let shifted = |jobs: &[TimelineJob], by: u64| -> Vec<TimelineJob> {
         jobs.iter()
-            .map(|job| Job {
+            .map(|job| TimelineJob {
                 at_us: job.at_us + by,
                 ..*job
             })
@@ -101,21 +104,21 @@ pub(super) fn pattern(steps: &[Step]) -> Result<Pattern, NoPattern> {
 }
 
 /// The shortest cycle that yields the same jobs.
-fn shortest(jobs: &[Job], cycle_us: u64) -> Pattern {
+fn shortest(jobs: &[TimelineJob], cycle_us: u64) -> Pattern {
     let repeats = |count: &usize| {
         let (parts, length) = ((jobs.len() / count) as u64, jobs.len());
         let shift = cycle_us / parts;
         let next = |index: usize| {
             let job = jobs[(index + count) % length];
             let wrapped = if index + count < length { 0 } else { cycle_us };
-            Job {
+            TimelineJob {
                 at_us: job.at_us + wrapped,
                 ..job
             }
         };
-        let same = |(index, job): (usize, &Job)| {
+        let same = |(index, job): (usize, &TimelineJob)| {
             next(index)
-                == Job {
+                == TimelineJob {
                     at_us: job.at_us + shift,
                     ..*job
                 }
@@ -132,7 +135,7 @@ fn shortest(jobs: &[Job], cycle_us: u64) -> Pattern {
 
 /// Nominal time, and when each timer was last used.
 #[derive(Default)]
-struct Clock {
+struct NominalClock {
     now_us: u64,
     timers: BTreeMap<String, u64>,
 }
@@ -140,10 +143,10 @@ struct Clock {
 /// The longest nominal time, some 30 years; sums below it cannot overflow.
 const LONGEST_US: u64 = 1 << 50;
 
-impl Clock {
+impl NominalClock {
     /// The jobs of one round.
-    fn cycle(&mut self, steps: &[Step]) -> Result<Vec<Job>, NoPattern> {
-        let mut jobs: Vec<Job> = Vec::new();
+    fn cycle(&mut self, steps: &[ThreadStep]) -> Result<Vec<TimelineJob>, NoPattern> {
+        let mut jobs: Vec<TimelineJob> = Vec::new();
         let mut goes_on = false;
         for step in steps {
             let later = self
@@ -152,20 +155,20 @@ impl Clock {
                 .filter(|at| *at <= LONGEST_US);
             let later = later.ok_or(NoPattern::TooLong)?;
             match step {
-                Step::Run(0) => continue,
-                Step::Run(length) => {
+                ThreadStep::Run(0) => continue,
+                ThreadStep::Run(length) => {
                     match jobs.last_mut().filter(|_| goes_on) {
                         // Both are part of the time so far, so the sum is too.
                         Some(job) => job.run_us += length,
-                        None => jobs.push(Job {
+                        None => jobs.push(TimelineJob {
                             at_us: self.now_us,
                             run_us: *length,
                         }),
                     }
                     self.now_us = later;
                 }
-                Step::Sleep(_) => self.now_us = later,
-                Step::Timer { name, period_us } => {
+                ThreadStep::Sleep(_) => self.now_us = later,
+                ThreadStep::Timer { name, period_us } => {
                     let last = self.timers.entry(name.clone()).or_insert(0);
                     *last += period_us;
                     if *last < self.now_us {
@@ -174,13 +177,13 @@ impl Clock {
                     self.now_us = *last;
                 }
             }
-            goes_on = matches!(step, Step::Run(_));
+            goes_on = matches!(step, ThreadStep::Run(_));
         }
         Ok(jobs)
     }
 }
 
-impl Step {
+impl ThreadStep {
     fn length(&self) -> u64 {
         match self {
             Self::Run(length) | Self::Sleep(length) => *length,
@@ -192,17 +195,17 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Step::{Run, Sleep};
+    use ThreadStep::{Run, Sleep};
 
-    fn timer(period_us: u64) -> Step {
-        Step::Timer {
+    fn timer(period_us: u64) -> ThreadStep {
+        ThreadStep::Timer {
             name: "t".into(),
             period_us,
         }
     }
 
     fn cyclic(jobs: &[(u64, u64)], cycle_us: u64) -> Result<Pattern, NoPattern> {
-        let jobs = jobs.iter().map(|(at_us, run_us)| Job {
+        let jobs = jobs.iter().map(|(at_us, run_us)| TimelineJob {
             at_us: *at_us,
             run_us: *run_us,
         });
@@ -258,7 +261,7 @@ mod tests {
             pattern(&[Run(1), timer(9), Run(1)]),
             Err(NoPattern::AcrossCycles)
         );
-        let late = Step::Timer {
+        let late = ThreadStep::Timer {
             name: "b".into(),
             period_us: 5,
         };

@@ -6,13 +6,18 @@ use super::Check;
 use super::domains::{below_root, pids};
 use super::local_modes::known_tasks;
 use crate::description::{Domain, DomainKind};
-use crate::mode_changes::{Agent, TaskProcesses};
-use crate::parser::Place;
+use crate::mode_changes::{AgentDescription, TaskProcesses};
+use crate::parser::KeyPath;
 
 /// Checks that each task is known, that something runs it, and that this runs no other one: what goes on for
 /// another task would be taken for this one.
-pub(super) fn agent_tasks(check: &mut Check<'_>, name: &str, domain: &Domain, agent: &Agent) {
-    let root = Place::root().key("domains").key(name);
+pub(super) fn agent_tasks(
+    check: &mut Check<'_>,
+    name: &str,
+    domain: &Domain,
+    agent: &AgentDescription,
+) {
+    let root = KeyPath::root().key("domains").key(name);
     let place = root.key("agent").key("tasks");
     if agent.tasks.is_empty() {
         return;
@@ -25,12 +30,12 @@ pub(super) fn agent_tasks(check: &mut Check<'_>, name: &str, domain: &Domain, ag
         );
         return;
     }
-    let known = known_tasks(check, name);
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let tasks = known_tasks(check, name);
+    let tasks: Vec<&str> = tasks.iter().map(String::as_str).collect();
     let mut before: Vec<(&String, &TaskProcesses)> = Vec::new();
     for (task, one) in &agent.tasks {
         let here = place.key(task);
-        check.reference(&here, "task of the domain", task, &known);
+        check.reference(&here, "task of the domain", task, &tasks);
         if one.pids.is_empty() && one.cgroup.is_none() {
             check.error(
                 &here,
@@ -61,10 +66,10 @@ fn shared(one: &TaskProcesses, other: &TaskProcesses) -> Option<String> {
     if let Some(pid) = one.pids.iter().find(|pid| other.pids.contains(pid)) {
         return Some(format!("process {pid}"));
     }
-    let told = |cgroup: &PathBuf| format!("cgroup {:?}", cgroup.display().to_string());
+    let in_words = |cgroup: &PathBuf| format!("cgroup {:?}", cgroup.display().to_string());
     match (&one.cgroup, &other.cgroup) {
         (Some(one), Some(other)) if one.starts_with(other) || other.starts_with(one) => {
-            Some(told(one))
+            Some(in_words(one))
         }
         _ => None,
     }

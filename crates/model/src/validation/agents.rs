@@ -3,8 +3,8 @@
 use super::Check;
 use super::agent_tasks::agent_tasks;
 use crate::description::{Domain, DomainKind};
-use crate::mode_changes::{Agent, AgentPlace, ChangePolicy, ModeChanges};
-use crate::parser::Place;
+use crate::mode_changes::{AgentDescription, AgentPlace, ChangePolicy, ModeChanges};
+use crate::parser::KeyPath;
 
 /// Checks the agents of all domains, and that none is missing.
 pub(super) fn agents(check: &mut Check<'_>) {
@@ -19,7 +19,7 @@ pub(super) fn agents(check: &mut Check<'_>) {
     }
 }
 
-fn one_agent(check: &mut Check<'_>, place: &Place, domain: &Domain, agent: &Agent) {
+fn one_agent(check: &mut Check<'_>, place: &KeyPath, domain: &Domain, agent: &AgentDescription) {
     let modes = check.names("modes");
     if modes.is_empty() {
         check.error(
@@ -43,12 +43,12 @@ fn one_agent(check: &mut Check<'_>, place: &Place, domain: &Domain, agent: &Agen
     );
     if let Some(fallback) = &agent.fallback {
         // Of what was cut out for its shape nothing is known.
-        let known: Vec<&str> = domain.modes.keys().map(String::as_str).collect();
-        check.reference(&place.key("fallback"), "local mode", fallback, &known);
+        let modes: Vec<&str> = domain.modes.keys().map(String::as_str).collect();
+        check.reference(&place.key("fallback"), "local mode", fallback, &modes);
     }
 }
 
-fn switching(check: &mut Check<'_>, place: &Place, agent: &Agent) {
+fn switching(check: &mut Check<'_>, place: &KeyPath, agent: &AgentDescription) {
     let here = place.key("execution_time");
     check.above_zero(&here, "the time of a switch", agent.execution_time);
     let changes = check.description.section::<ModeChanges>();
@@ -84,7 +84,7 @@ fn switching(check: &mut Check<'_>, place: &Place, agent: &Agent) {
 /// Warns where modes release other tasks of a domain's own and nothing starts and stops them.
 ///
 /// Tasks of services come from clients, who send something else in another mode.
-fn missing(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
+fn missing(check: &mut Check<'_>, place: &KeyPath, name: &str, domain: &Domain) {
     let description = check.description;
     let mut modes = description.modes.values();
     let Some(first) = modes.next() else { return };

@@ -1,7 +1,7 @@
 //! Soft tasks beside hard ones.
 
 use super::Check;
-use crate::parser::Place;
+use crate::parser::KeyPath;
 
 /// Checks the domains with aperiodic policies, and what modes make of them.
 pub(super) fn aperiodic(check: &mut Check<'_>) {
@@ -9,11 +9,11 @@ pub(super) fn aperiodic(check: &mut Check<'_>) {
     let domains = description.domains.iter();
     // Without tasks there is no order either, which is complained of already.
     for (name, _) in domains.filter(|(_, domain)| !domain.tasks.is_empty()) {
-        let place = Place::root().key("domains").key(name);
-        for found in description.aperiodic_contradictions(name) {
-            let keys = found.keys.iter();
+        let place = KeyPath::root().key("domains").key(name);
+        for conflict in description.aperiodic_contradictions(name) {
+            let keys = conflict.keys.iter();
             let here = keys.fold(place.clone(), |place, key| place.key(key));
-            check.error(&here, found.message, found.remedy);
+            check.error(&here, conflict.message, conflict.remedy);
         }
     }
     for (place, name, reservation) in check.reservations() {

@@ -15,14 +15,14 @@ use crate::host::{Host, HostScheduling, Placement};
 use crate::interface::{BudgetScope, Cpu};
 use crate::mode::Mode;
 use crate::mode_changes::{AgentPlace, ModeChanges};
-use crate::parser::Place;
+use crate::parser::KeyPath;
 use crate::{CpuPromise, Precedence};
 
 /// A reservation as one mode has it.
 #[derive(Clone)]
 struct ModeReservation<'a> {
     domain: &'a str,
-    place: Place,
+    place: KeyPath,
     reservation: &'a Reservation,
     /// The mode whose tasks a derived budget is for; all tasks without one.
     mode: Option<&'a Mode>,
@@ -37,7 +37,10 @@ pub(super) fn bandwidth<'a>(check: &mut Check<'a>) {
     let description = check.description;
     if description.modes.is_empty() {
         let held = held(check, None, |domain| {
-            let place = Place::root().key("domains").key(domain).key("reservation");
+            let place = KeyPath::root()
+                .key("domains")
+                .key(domain)
+                .key("reservation");
             let reservation = description.domains.get(domain)?.reservation.as_ref()?;
             Some((place, reservation))
         });
@@ -84,7 +87,7 @@ fn needs_of_fallbacks(check: &mut Check<'_>) {
         };
         let one = ModeReservation {
             domain: name,
-            place: Place::root(),
+            place: KeyPath::root(),
             reservation,
             mode: Some(&alone),
         };
@@ -97,7 +100,7 @@ fn needs_of_fallbacks(check: &mut Check<'_>) {
 fn held<'a>(
     check: &Check<'a>,
     mode: Option<&'a Mode>,
-    of: impl Fn(&'a str) -> Option<(Place, &'a Reservation)>,
+    of: impl Fn(&'a str) -> Option<(KeyPath, &'a Reservation)>,
 ) -> ModeReservations<'a> {
     let domains = check.description.domains.keys().map(String::as_str);
     let held = domains.filter_map(|domain| {
@@ -129,7 +132,7 @@ fn with_fallbacks<'a>(
         let (place, reservation) = match (&local.reservation, &domain.reservation) {
             (Some(own), _) => (super::reservation_of_local_mode(name, fallback), own),
             (None, Some(own)) => {
-                let place = Place::root().key("domains").key(name);
+                let place = KeyPath::root().key("domains").key(name);
                 (place.key("reservation"), own)
             }
             (None, None) => continue,
@@ -203,9 +206,9 @@ enum Pool<'a> {
 }
 
 /// A part of a pool that a domain holds.
-struct Part<'a> {
+struct PoolShare<'a> {
     domain: &'a str,
-    place: Place,
+    place: KeyPath,
     share: Fraction,
     /// The reservation; none of a time partition, nor of an agent.
     reservation: Option<&'a Reservation>,
@@ -213,9 +216,9 @@ struct Part<'a> {
     is_agent: bool,
 }
 
-impl Part<'_> {
+impl PoolShare<'_> {
     /// Who holds how much, in words.
-    fn told(&self) -> String {
+    fn in_words(&self) -> String {
         let of = if self.is_agent { "the agent of " } else { "" };
         format!("{of}{} {}", self.domain, in_percent(self.share))
     }
@@ -244,7 +247,7 @@ fn total_per_pool<'a>(check: &mut Check<'a>, in_mode: &str, held: &ModeReservati
             continue;
         }
         fits = false;
-        let shares: Vec<String> = parts.iter().map(Part::told).collect();
+        let shares: Vec<String> = parts.iter().map(PoolShare::in_words).collect();
         check.error(
             &last.place,
             format!(
@@ -268,22 +271,25 @@ periods",
 }
 
 /// Whether the admission judges the pool: a CPU without time partitions.
-fn is_for_admission(pool: &Pool<'_>, parts: &[Part<'_>]) -> bool {
+fn is_for_admission(pool: &Pool<'_>, parts: &[PoolShare<'_>]) -> bool {
     let mut parts = parts.iter();
     matches!(pool, Pool::Cpu(..)) && parts.all(|part| part.is_agent || part.reservation.is_some())
 }
 
 /// Who holds how much of what.
-fn pools<'a>(check: &Check<'a>, held: &ModeReservations<'a>) -> BTreeMap<Pool<'a>, Vec<Part<'a>>> {
+fn pools<'a>(
+    check: &Check<'a>,
+    held: &ModeReservations<'a>,
+) -> BTreeMap<Pool<'a>, Vec<PoolShare<'a>>> {
     let description = check.description;
-    let mut pools: BTreeMap<Pool<'a>, Vec<Part<'a>>> = BTreeMap::new();
+    let mut pools: BTreeMap<Pool<'a>, Vec<PoolShare<'a>>> = BTreeMap::new();
     for (name, domain) in &description.domains {
         let Some((host_name, host)) = description.host_of(domain) else {
             continue;
         };
-        let mut hold = |pool, share, place: &Place, reservation, is_agent| {
+        let mut hold = |pool, share, place: &KeyPath, reservation, is_agent| {
             let place = place.clone();
-            pools.entry(pool).or_default().push(Part {
+            pools.entry(pool).or_default().push(PoolShare {
                 domain: name,
                 place,
                 share,
@@ -291,7 +297,7 @@ fn pools<'a>(check: &Check<'a>, held: &ModeReservations<'a>) -> BTreeMap<Pool<'a
                 is_agent,
             });
         };
-        let place = Place::root().key("domains").key(name);
+        let place = KeyPath::root().key("domains").key(name);
         if domain.kind == DomainKind::TimePartition {
             let share = share_of_windows(domain, host);
             for cpu in description.cpus_of(domain) {
@@ -385,8 +391,8 @@ fn share_of_windows(domain: &Domain, host: &Host) -> Fraction {
     shares.fold(Fraction::ZERO, |sum, one| sum + one)
 }
 
-fn same_priority(check: &mut Check<'_>, cpu: Cpu, in_mode: &str, parts: &[Part<'_>]) {
-    let fixed = |part: &Part<'_>| {
+fn same_priority(check: &mut Check<'_>, cpu: Cpu, in_mode: &str, parts: &[PoolShare<'_>]) {
+    let fixed = |part: &PoolShare<'_>| {
         let backend = part.reservation.map(|reservation| reservation.backend);
         let domain = check.description.domains.get(part.domain);
         let host = domain.and_then(|domain| check.description.host_of(domain));
@@ -397,10 +403,12 @@ fn same_priority(check: &mut Check<'_>, cpu: Cpu, in_mode: &str, parts: &[Part<'
                 kind.guarantees_budget() && kind.precedence() == Precedence::Priority
             })
     };
-    let priority = |part: &Part<'_>| part.reservation.map(|reservation| reservation.priority.0);
-    let mut found = Vec::new();
+    let priority =
+        |part: &PoolShare<'_>| part.reservation.map(|reservation| reservation.priority.0);
+    let mut rivals = Vec::new();
     for (index, later) in parts.iter().enumerate().filter(|(_, part)| fixed(part)) {
-        let same = |earlier: &&Part<'_>| fixed(earlier) && priority(earlier) == priority(later);
+        let same =
+            |earlier: &&PoolShare<'_>| fixed(earlier) && priority(earlier) == priority(later);
         if let Some(rival) = parts[..index].iter().find(same) {
             let message = format!(
                 "`{}` and `{}` have the same priority {} on CPU {cpu}{in_mode}, so neither is ahead",
@@ -408,10 +416,10 @@ fn same_priority(check: &mut Check<'_>, cpu: Cpu, in_mode: &str, parts: &[Part<'
                 later.domain,
                 priority(later).unwrap_or_default()
             );
-            found.push((later.place.clone(), message));
+            rivals.push((later.place.clone(), message));
         }
     }
-    for (place, message) in found {
+    for (place, message) in rivals {
         check.warning(
             &place,
             message,
@@ -424,7 +432,7 @@ fn same_priority(check: &mut Check<'_>, cpu: Cpu, in_mode: &str, parts: &[Part<'
 /// times have no bound.
 fn needs(check: &mut Check<'_>, mode: Option<(&str, &Mode)>, held: &ModeReservations<'_>) {
     let description = check.description;
-    let root = Place::root();
+    let root = KeyPath::root();
     let services = description.services.iter().map(|(name, service)| {
         let place = root.key("services").key(name).key("tasks");
         (place, name, service.domain.as_str(), &service.tasks, None)

@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 use super::{Check, given};
 use crate::description::{Domain, DomainKind};
 use crate::interface::CpuSet;
-use crate::parser::Place;
+use crate::parser::KeyPath;
 
 /// Names that the kernel gives to files in every cgroup v1 folder.
 const KERNEL_FILES: [&str; 3] = ["tasks", "notify_on_release", "release_agent"];
@@ -39,20 +39,20 @@ pub(super) fn domains(check: &mut Check<'_>) {
     }
 }
 
-fn host(check: &mut Check<'_>, place: &Place, domain: &Domain) {
-    let known = check.names("hosts");
+fn host(check: &mut Check<'_>, place: &KeyPath, domain: &Domain) {
+    let hosts = check.names("hosts");
     match &domain.host {
-        Some(name) => check.reference(&place.key("host"), "host", name, &known),
-        None if known.len() > 1 => check.error(
+        Some(name) => check.reference(&place.key("host"), "host", name, &hosts),
+        None if hosts.len() > 1 => check.error(
             &place.key("host"),
             "there are several hosts, and the domain does not say which it runs on",
-            format!("add `host`, one of: {}", known.join(", ")),
+            format!("add `host`, one of: {}", hosts.join(", ")),
         ),
         None => {}
     }
 }
 
-fn cpus(check: &mut Check<'_>, place: &Place, domain: &Domain) {
+fn cpus(check: &mut Check<'_>, place: &KeyPath, domain: &Domain) {
     if domain.reservation.is_some() && !domain.cpus.is_empty() {
         check.error(
             &place.key("cpus"),
@@ -64,7 +64,7 @@ fn cpus(check: &mut Check<'_>, place: &Place, domain: &Domain) {
 }
 
 /// Complains of CPUs that the domain's host does not have.
-pub(super) fn within_host(check: &mut Check<'_>, place: &Place, domain: &Domain, cpus: &CpuSet) {
+pub(super) fn within_host(check: &mut Check<'_>, place: &KeyPath, domain: &Domain, cpus: &CpuSet) {
     let Some(host) = check.host_cpus(domain).filter(|host| !host.is_empty()) else {
         return;
     };
@@ -79,7 +79,7 @@ pub(super) fn within_host(check: &mut Check<'_>, place: &Place, domain: &Domain,
     }
 }
 
-fn process(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
+fn process(check: &mut Check<'_>, place: &KeyPath, name: &str, domain: &Domain) {
     match given(&started(domain)).as_slice() {
         [_] => {}
         [] if check.is_described_within(name, domain) => {}
@@ -116,12 +116,12 @@ own",
 }
 
 /// Refuses a process that is named twice.
-pub(super) fn pids(check: &mut Check<'_>, place: &Place, pids: &[u32]) {
+pub(super) fn pids(check: &mut Check<'_>, place: &KeyPath, pids: &[u32]) {
     let message = |pid: &u32| format!("process {pid} is there twice");
     check.no_repetition(place, pids, message, "name each process once");
 }
 
-fn container(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
+fn container(check: &mut Check<'_>, place: &KeyPath, name: &str, domain: &Domain) {
     let message =
         |key: &str| format!("`{key}` is for processes; something else runs the container");
     let remedy = "leave it out, or set kind = \"process\"";
@@ -221,7 +221,7 @@ fn started(domain: &Domain) -> [(&'static str, bool); 3] {
 }
 
 /// Refuses programs where the host runs none for the domain.
-fn programs(check: &mut Check<'_>, place: &Place, domain: &Domain, why: &str) {
+fn programs(check: &mut Check<'_>, place: &KeyPath, domain: &Domain, why: &str) {
     let message = |key: &str| format!("`{key}` is for processes and containers; {why}");
     let remedy = "leave it out, and describe `tasks`, or write cpu_bound = true";
     check.none_of(place, &started(domain), message, remedy);
@@ -229,7 +229,7 @@ fn programs(check: &mut Check<'_>, place: &Place, domain: &Domain, why: &str) {
 }
 
 /// Refuses the path of a cgroup that leaves the root of cgroup v2; `example` is a good one in `system.slice`.
-pub(super) fn below_root(check: &mut Check<'_>, place: &Place, path: &Path, example: &str) {
+pub(super) fn below_root(check: &mut Check<'_>, place: &KeyPath, path: &Path, example: &str) {
     if !is_inside(path) {
         let shown = path.display().to_string();
         check.error(
@@ -241,7 +241,7 @@ pub(super) fn below_root(check: &mut Check<'_>, place: &Place, path: &Path, exam
 }
 
 /// `cpu_bound` says what nothing else does.
-fn cpu_bound(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
+fn cpu_bound(check: &mut Check<'_>, place: &KeyPath, name: &str, domain: &Domain) {
     if !domain.cpu_bound {
         return;
     }
@@ -269,7 +269,7 @@ fn is_inside(path: &Path) -> bool {
         && components.all(|component| matches!(component, Component::Normal(_)))
 }
 
-fn instances(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
+fn instances(check: &mut Check<'_>, place: &KeyPath, name: &str, domain: &Domain) {
     if domain.instances == 1 {
         return;
     }

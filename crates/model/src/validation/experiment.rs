@@ -1,12 +1,12 @@
 //! The experiment.
 
 use super::Check;
-use crate::parser::Place;
+use crate::parser::KeyPath;
 
 /// Checks lengths and variants.
 pub(super) fn experiment(check: &mut Check<'_>) {
     let experiment = &check.description.experiment;
-    let place = Place::root().key("experiment");
+    let place = KeyPath::root().key("experiment");
     check.above_zero(&place.key("duration"), "the duration", experiment.duration);
     check.above_zero(&place.key("warm_up"), "the warm-up", experiment.warm_up);
     if experiment.variants.is_empty() {

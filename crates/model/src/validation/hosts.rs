@@ -4,11 +4,11 @@ use super::Check;
 use crate::description::DomainKind;
 use crate::host::{Host, Placement};
 use crate::interface::CpuSet;
-use crate::parser::Place;
+use crate::parser::KeyPath;
 
 /// Checks the hosts.
 pub(super) fn hosts(check: &mut Check<'_>) {
-    let hosts = Place::root().key("hosts");
+    let hosts = KeyPath::root().key("hosts");
     if check.description.hosts.is_empty() && check.names("hosts").is_empty() {
         check.error(
             &hosts,
@@ -47,7 +47,7 @@ pub(super) fn hosts(check: &mut Check<'_>) {
     }
 }
 
-fn speeds(check: &mut Check<'_>, place: &Place, host: &Host) {
+fn speeds(check: &mut Check<'_>, place: &KeyPath, host: &Host) {
     if !host.speeds.is_empty() && host.speeds.len() != host.cpus.len() {
         check.error(
             &place.key("speeds"),
@@ -61,7 +61,7 @@ fn speeds(check: &mut Check<'_>, place: &Place, host: &Host) {
     }
 }
 
-fn overheads(check: &mut Check<'_>, place: &Place, host: &Host) {
+fn overheads(check: &mut Check<'_>, place: &KeyPath, host: &Host) {
     let place = place.key("overheads");
     if let Some(tick) = host.overheads.tick {
         let here = place.key("tick");
@@ -80,9 +80,9 @@ fn overheads(check: &mut Check<'_>, place: &Place, host: &Host) {
 }
 
 /// The major frame and the kind `time-partition` need each other.
-fn frame(check: &mut Check<'_>, place: &Place, name: &str, host: &Host) {
+fn frame(check: &mut Check<'_>, place: &KeyPath, name: &str, host: &Host) {
     let description = check.description;
-    let is_here = |found: Option<(&str, &Host)>| found.is_some_and(|(found, _)| found == name);
+    let is_here = |place: Option<(&str, &Host)>| place.is_some_and(|(other, _)| other == name);
     let partitioned = description.domains.values().any(|domain| {
         domain.kind == DomainKind::TimePartition && is_here(description.host_of(domain))
     });

@@ -3,20 +3,20 @@
 use super::Check;
 use super::modes::names_once;
 use crate::description::Domain;
-use crate::parser::Place;
+use crate::parser::KeyPath;
 
 /// Checks the local modes of every domain, but for their reservations.
 pub(super) fn local_modes(check: &mut Check<'_>) {
     let description = check.description;
     for (name, domain) in &description.domains {
-        let place = Place::root().key("domains").key(name).key("modes");
-        let known = known_tasks(check, name);
-        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let place = KeyPath::root().key("domains").key(name).key("modes");
+        let task_names = known_tasks(check, name);
+        let task_names: Vec<&str> = task_names.iter().map(String::as_str).collect();
         for (mode, content) in &domain.modes {
             let here = place.key(mode);
             let tasks = content.tasks.as_deref();
             names_once(check, &here.key("tasks"), tasks, |check, here, task| {
-                check.reference(here, "task of the domain", task, &known);
+                check.reference(here, "task of the domain", task, &task_names);
             });
             unused(check, &here, (name, domain), mode);
         }
@@ -25,7 +25,7 @@ pub(super) fn local_modes(check: &mut Check<'_>) {
 
 /// The domain's own tasks and those of its services, as its local modes spell them.
 pub(super) fn known_tasks(check: &Check<'_>, name: &str) -> Vec<String> {
-    let root = Place::root();
+    let root = KeyPath::root();
     let own = root.key("domains").key(name).key("tasks");
     let own = check.tree.names_at(&own).into_iter().map(str::to_owned);
     let services = check.description.services.iter();
@@ -38,7 +38,7 @@ pub(super) fn known_tasks(check: &Check<'_>, name: &str) -> Vec<String> {
     own.chain(served).collect()
 }
 
-fn unused(check: &mut Check<'_>, here: &Place, (name, domain): (&str, &Domain), mode: &str) {
+fn unused(check: &mut Check<'_>, here: &KeyPath, (name, domain): (&str, &Domain), mode: &str) {
     let description = check.description;
     let mut modes = description.modes.values();
     let agent = domain.agent.as_ref();

@@ -3,10 +3,10 @@
 use super::Check;
 use crate::description::{Domain, Scheduling, Task};
 use crate::locks::{CriticalSection, LockProtocol};
-use crate::parser::{Place, nearest};
+use crate::parser::{KeyPath, nearest};
 
 /// Checks the locks of a domain and who uses them.
-pub(super) fn locks(check: &mut Check<'_>, place: &Place, domain: &Domain) {
+pub(super) fn locks(check: &mut Check<'_>, place: &KeyPath, domain: &Domain) {
     let ordered_by_deadline = domain.scheduling == Scheduling::EarliestDeadlineFirst;
     for (name, protocol) in &domain.locks {
         let here = place.key("locks").key(name);
@@ -37,7 +37,7 @@ pub(super) fn locks(check: &mut Check<'_>, place: &Place, domain: &Domain) {
 }
 
 /// Complains of sections in tasks that are not a domain's own.
-pub(super) fn none(check: &mut Check<'_>, place: &Place, task: &Task) {
+pub(super) fn none(check: &mut Check<'_>, place: &KeyPath, task: &Task) {
     if !task.sections.is_empty() {
         check.error(
             &place.key("sections"),
@@ -47,12 +47,12 @@ pub(super) fn none(check: &mut Check<'_>, place: &Place, task: &Task) {
     }
 }
 
-fn sections(check: &mut Check<'_>, place: &Place, domain: &Domain, task: &Task) {
+fn sections(check: &mut Check<'_>, place: &KeyPath, domain: &Domain, task: &Task) {
     for (index, section) in task.sections.iter().enumerate() {
         let here = place.index(index);
         if !domain.locks.contains_key(&section.lock) {
-            let known: Vec<&str> = domain.locks.keys().map(String::as_str).collect();
-            let remedy = match nearest(&section.lock, &known) {
+            let locks: Vec<&str> = domain.locks.keys().map(String::as_str).collect();
+            let remedy = match nearest(&section.lock, &locks) {
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None => format!(
                     "add it to `locks` of the domain: {} = \"none\"",

@@ -7,7 +7,7 @@ use super::services::SOCKET_PATH_BYTES_MAX;
 use super::{Check, given};
 use crate::description::{Domain, DomainKind};
 use crate::machine::{AgentLink, Machine, TlsListener};
-use crate::parser::Place;
+use crate::parser::KeyPath;
 
 /// Checks the virtual machines, and the links of all agents.
 pub(super) fn machines(check: &mut Check<'_>) {
@@ -22,14 +22,14 @@ pub(super) fn machines(check: &mut Check<'_>) {
         }
     }
     for (name, host) in &description.hosts {
-        let place = Place::root().key("hosts").key(name).key("agents");
+        let place = KeyPath::root().key("hosts").key(name).key("agents");
         if let Some(tls) = &host.agents.tls {
             listener(check, &place.key("tls"), tls);
         }
     }
 }
 
-fn one(check: &mut Check<'_>, place: &Place, domain: &Domain, machine: &Machine) {
+fn one(check: &mut Check<'_>, place: &KeyPath, domain: &Domain, machine: &Machine) {
     let given = given(&[
         ("qmp", machine.qmp.is_some()),
         ("pid", machine.pid.is_some()),
@@ -90,7 +90,7 @@ fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('-') && !name.chars().any(char::is_control)
 }
 
-fn link(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain, link: &AgentLink) {
+fn link(check: &mut Check<'_>, place: &KeyPath, name: &str, domain: &Domain, link: &AgentLink) {
     let host = check.description.host_of(domain).map(|(_, host)| host);
     let listeners = host.map(|host| host.agents.clone()).unwrap_or_default();
     match link {
@@ -129,7 +129,7 @@ fn is_label(label: &str) -> bool {
     (1..=63).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-')
 }
 
-fn listener(check: &mut Check<'_>, place: &Place, tls: &TlsListener) {
+fn listener(check: &mut Check<'_>, place: &KeyPath, tls: &TlsListener) {
     if tls.listen.parse::<SocketAddr>().is_err() {
         check.error(
             &place.key("listen"),
@@ -153,7 +153,7 @@ fn listener(check: &mut Check<'_>, place: &Place, tls: &TlsListener) {
     }
 }
 
-fn socket(check: &mut Check<'_>, place: &Place, path: &Path) {
+fn socket(check: &mut Check<'_>, place: &KeyPath, path: &Path) {
     let text = path.as_os_str().as_encoded_bytes();
     if !path.is_absolute() || text.contains(&0) || text.len() > SOCKET_PATH_BYTES_MAX {
         check.error(

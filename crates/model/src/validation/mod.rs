@@ -30,7 +30,7 @@ use tailbound_time::Duration;
 use crate::description::{Description, Domain, Reservation, Task};
 use crate::in_mode::ReservedBy;
 use crate::interface::CpuSet;
-use crate::parser::{Place, Tree, nearest};
+use crate::parser::{KeyPath, Tree, nearest};
 use crate::problem::Severity;
 use crate::section::SectionKind;
 
@@ -40,7 +40,7 @@ pub(crate) struct PlacedProblem {
     /// How much it matters.
     pub severity: Severity,
     /// Where.
-    pub place: Place,
+    pub place: KeyPath,
     /// What is wrong.
     pub message: String,
     /// What would be right.
@@ -80,8 +80,8 @@ pub(crate) fn findings<'a>(
     check.findings
 }
 
-fn reservation_of_local_mode(domain: &str, mode: &str) -> Place {
-    let place = Place::root().key("domains").key(domain).key("modes");
+fn reservation_of_local_mode(domain: &str, mode: &str) -> KeyPath {
+    let place = KeyPath::root().key("domains").key(domain).key("modes");
     place.key(mode).key("reservation")
 }
 
@@ -111,21 +111,26 @@ impl<'a> Check<'a> {
     }
 
     /// Adds an error.
-    pub fn error(&mut self, place: &Place, message: impl Into<String>, remedy: impl Into<String>) {
+    pub fn error(
+        &mut self,
+        place: &KeyPath,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
         self.find(Severity::Error, place, message.into(), remedy.into());
     }
 
     /// Adds a warning.
     pub fn warning(
         &mut self,
-        place: &Place,
+        place: &KeyPath,
         message: impl Into<String>,
         remedy: impl Into<String>,
     ) {
         self.find(Severity::Warning, place, message.into(), remedy.into());
     }
 
-    fn find(&mut self, severity: Severity, place: &Place, message: String, remedy: String) {
+    fn find(&mut self, severity: Severity, place: &KeyPath, message: String, remedy: String) {
         let place = place.clone();
         self.findings.push(PlacedProblem {
             severity,
@@ -136,14 +141,14 @@ impl<'a> Check<'a> {
     }
 
     /// Complains unless `name` is the name of something in `known`.
-    pub fn reference(&mut self, place: &Place, what: &str, name: &str, known: &[&str]) {
-        if known.contains(&name) {
+    pub fn reference(&mut self, place: &KeyPath, what: &str, name: &str, names: &[&str]) {
+        if names.contains(&name) {
             return;
         }
-        let remedy = match (nearest(name, known), known) {
+        let remedy = match (nearest(name, names), names) {
             (Some(meant), _) => format!("did you mean `{meant}`?"),
             (None, []) => format!("there is no {what} at all; describe one"),
-            (None, known) => format!("name one of: {}", known.join(", ")),
+            (None, names) => format!("name one of: {}", names.join(", ")),
         };
         self.error(place, format!("there is no {what} `{name}`"), remedy);
     }
@@ -151,7 +156,7 @@ impl<'a> Check<'a> {
     /// Complains of each element of the array at `place` that stands there already.
     fn no_repetition<T: PartialEq>(
         &mut self,
-        place: &Place,
+        place: &KeyPath,
         elements: &[T],
         message: impl Fn(&T) -> String,
         remedy: &str,
@@ -166,7 +171,7 @@ impl<'a> Check<'a> {
     /// Complains of each key of the table at `place` that is given.
     fn none_of(
         &mut self,
-        place: &Place,
+        place: &KeyPath,
         keys: &[(&str, bool)],
         message: impl Fn(&str) -> String,
         remedy: &str,
@@ -177,7 +182,7 @@ impl<'a> Check<'a> {
     }
 
     /// Complains unless `length` is above zero.
-    pub fn above_zero(&mut self, place: &Place, what: &str, length: Duration) {
+    pub fn above_zero(&mut self, place: &KeyPath, what: &str, length: Duration) {
         if length.is_zero() {
             self.error(
                 place,
@@ -194,17 +199,17 @@ impl<'a> Check<'a> {
     }
 
     /// Every domain with its place and name.
-    fn domains(&self) -> impl Iterator<Item = (Place, &'a str, &'a Domain)> + use<'a> {
-        let domains = Place::root().key("domains");
+    fn domains(&self) -> impl Iterator<Item = (KeyPath, &'a str, &'a Domain)> + use<'a> {
+        let domains = KeyPath::root().key("domains");
         let each = self.description.domains.iter();
         each.map(move |(name, domain)| (domains.key(name), name.as_str(), domain))
     }
 
     /// Every reservation with its place and domain, those of the modes included.
-    fn reservations(&self) -> Vec<(Place, &'a str, &'a Reservation)> {
+    fn reservations(&self) -> Vec<(KeyPath, &'a str, &'a Reservation)> {
         let description = self.description;
         let base = description.domains.iter().filter_map(|(name, domain)| {
-            let place = Place::root().key("domains").key(name).key("reservation");
+            let place = KeyPath::root().key("domains").key(name).key("reservation");
             Some((place, name.as_str(), domain.reservation.as_ref()?))
         });
         let local = description.domains.iter().flat_map(|(name, domain)| {
@@ -215,7 +220,7 @@ impl<'a> Check<'a> {
             })
         });
         let of_modes = description.modes.iter().flat_map(|(mode, content)| {
-            let place = Place::root().key("modes").key(mode).key("reservations");
+            let place = KeyPath::root().key("modes").key(mode).key("reservations");
             let each = content.reservations.iter();
             each.map(move |(name, reservation)| (place.key(name), name.as_str(), reservation))
         });
@@ -223,14 +228,17 @@ impl<'a> Check<'a> {
     }
 
     /// The reservation that a domain has in a mode, with its place.
-    fn reservation_in(&self, mode: &'a str, domain: &str) -> Option<(Place, &'a Reservation)> {
+    fn reservation_in(&self, mode: &'a str, domain: &str) -> Option<(KeyPath, &'a Reservation)> {
         let content = self.description.modes.get(mode)?;
         let (reservation, by) = self.description.reservation_in(content, domain)?;
         let place = match by {
-            ReservedBy::Domain => Place::root().key("domains").key(domain).key("reservation"),
+            ReservedBy::Domain => KeyPath::root()
+                .key("domains")
+                .key(domain)
+                .key("reservation"),
             ReservedBy::LocalMode(local) => reservation_of_local_mode(domain, local),
             ReservedBy::Mode => {
-                let place = Place::root().key("modes").key(mode);
+                let place = KeyPath::root().key("modes").key(mode);
                 place.key("reservations").key(domain)
             }
         };
@@ -240,24 +248,24 @@ impl<'a> Check<'a> {
     /// Whether its own tasks or the domains inside of it tell what runs in a domain.
     fn is_described_within(&self, name: &str, domain: &Domain) -> bool {
         let mut domains = self.description.domains.values();
-        let place = Place::root().key("domains").key(name).key("tasks");
+        let place = KeyPath::root().key("domains").key(name).key("tasks");
         domain.cpu_bound
             || !self.tree.names_at(&place).is_empty()
             || domains.any(|inner| inner.inside.as_deref() == Some(name))
     }
 
     /// The tasks of `domain`, its services' and its own, with their places.
-    fn tasks_in(&self, domain: &str) -> Vec<(Place, &'a Task)> {
+    fn tasks_in(&self, domain: &str) -> Vec<(KeyPath, &'a Task)> {
         let services = self.description.services.iter();
         let inside = services.filter(|(_, service)| service.domain == domain);
         let served = inside.flat_map(|(name, service)| {
-            let place = Place::root().key("services").key(name).key("tasks");
+            let place = KeyPath::root().key("services").key(name).key("tasks");
             let tasks = service.tasks.iter();
             tasks.map(move |(task, content)| (place.key(task), content))
         });
         let own = self.description.domains.get(domain).into_iter();
         let own = own.flat_map(|content| {
-            let place = Place::root().key("domains").key(domain).key("tasks");
+            let place = KeyPath::root().key("domains").key(domain).key("tasks");
             let tasks = content.tasks.iter();
             tasks.map(move |(task, content)| (place.key(task), content))
         });

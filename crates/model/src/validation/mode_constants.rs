@@ -2,7 +2,7 @@
 
 use super::Check;
 use crate::description::Reservation;
-use crate::parser::Place;
+use crate::parser::KeyPath;
 
 /// Complains of domains whose CPUs or back end differ between modes, so that there is no change from
 /// one to the other: all modes are compared with the first one, since what is equal to it is equal
@@ -17,7 +17,7 @@ pub(super) fn check(check: &mut Check<'_>) {
     for (name, domain) in &description.domains {
         let of_first = check.reservation_in(first, name);
         for mode in description.modes.keys().filter(|mode| *mode != first) {
-            let here = Place::root().key("modes").key(mode);
+            let here = KeyPath::root().key("modes").key(mode);
             let of_mode = check.reservation_in(mode, name);
             compare(check, name, (first, &of_first), here, of_mode);
         }
@@ -26,19 +26,19 @@ pub(super) fn check(check: &mut Check<'_>) {
         };
         let here = super::reservation_of_local_mode(name, fallback);
         if let Some(reservation) = &local.reservation {
-            let found = Some((here.clone(), reservation));
-            compare(check, name, (first, &of_first), here, found);
+            let own = Some((here.clone(), reservation));
+            compare(check, name, (first, &of_first), here, own);
         }
     }
 }
 
-type PlacedReservation<'a> = Option<(Place, &'a Reservation)>;
+type PlacedReservation<'a> = Option<(KeyPath, &'a Reservation)>;
 
 fn compare(
     check: &mut Check<'_>,
     name: &str,
     (first, of_first): (&str, &PlacedReservation<'_>),
-    here: Place,
+    here: KeyPath,
     other: PlacedReservation<'_>,
 ) {
     let (place, what) = match (of_first, other) {

@@ -2,26 +2,26 @@
 
 use super::Check;
 use crate::mode::Mode;
-use crate::parser::Place;
+use crate::parser::KeyPath;
 
 /// Checks the modes and which is the first.
 pub(super) fn modes(check: &mut Check<'_>) {
     let description = check.description;
-    let known = check.names("modes");
-    let initial = Place::root().key("initial_mode");
+    let modes = check.names("modes");
+    let initial = KeyPath::root().key("initial_mode");
     match &description.initial_mode {
-        Some(name) if known.is_empty() => check.error(
+        Some(name) if modes.is_empty() => check.error(
             &initial,
             format!("there is no mode `{name}`, nor any other"),
             "leave `initial_mode` out, or describe modes",
         ),
-        Some(name) => check.reference(&initial, "mode", name, &known),
-        None if !known.is_empty() => check.error(
-            &Place::root().key("modes"),
+        Some(name) => check.reference(&initial, "mode", name, &modes),
+        None if !modes.is_empty() => check.error(
+            &KeyPath::root().key("modes"),
             "nothing says in which mode the system starts",
             format!(
                 "add `initial_mode` at the top of the file, one of: {}",
-                known.join(", ")
+                modes.join(", ")
             ),
         ),
         None => {}
@@ -29,7 +29,7 @@ pub(super) fn modes(check: &mut Check<'_>) {
     let tasks = known_tasks(check);
     let domains = check.names("domains");
     for (name, mode) in &description.modes {
-        let place = Place::root().key("modes").key(name);
+        let place = KeyPath::root().key("modes").key(name);
         for domain in mode.reservations.keys() {
             check.reference(
                 &place.key("reservations").key(domain),
@@ -52,9 +52,9 @@ pub(super) fn modes(check: &mut Check<'_>) {
 /// Checks each of a list of tasks, and that none is there twice.
 pub(super) fn names_once(
     check: &mut Check<'_>,
-    place: &Place,
+    place: &KeyPath,
     tasks: Option<&[String]>,
-    each: impl Fn(&mut Check<'_>, &Place, &str),
+    each: impl Fn(&mut Check<'_>, &KeyPath, &str),
 ) {
     let tasks = tasks.unwrap_or_default();
     for (index, task) in tasks.iter().enumerate() {
@@ -66,14 +66,14 @@ pub(super) fn names_once(
 
 /// Checks which local mode a mode puts a domain into.
 fn local_mode(check: &mut Check<'_>, name: &str, mode: &Mode, domain: &str, local: &str) {
-    let place = Place::root().key("modes").key(name);
+    let place = KeyPath::root().key("modes").key(name);
     let here = place.key("domains").key(domain);
     let domains = check.names("domains");
     check.reference(&here, "domain", domain, &domains);
     if domains.contains(&domain) {
-        let known = Place::root().key("domains").key(domain).key("modes");
-        let known = check.tree.names_at(&known);
-        check.reference(&here, "local mode", local, &known);
+        let table = KeyPath::root().key("domains").key(domain).key("modes");
+        let local_modes = check.tree.names_at(&table);
+        check.reference(&here, "local mode", local, &local_modes);
     }
     if mode.reservations.contains_key(domain) {
         check.error(
@@ -87,7 +87,7 @@ fn local_mode(check: &mut Check<'_>, name: &str, mode: &Mode, domain: &str, loca
 }
 
 /// Complains of a list of tasks beside those of local modes.
-fn one_list_of_tasks(check: &mut Check<'_>, here: &Place, mode: &Mode) {
+fn one_list_of_tasks(check: &mut Check<'_>, here: &KeyPath, mode: &Mode) {
     if mode.tasks.is_none() {
         return;
     }
@@ -108,24 +108,24 @@ fn one_list_of_tasks(check: &mut Check<'_>, here: &Place, mode: &Mode) {
 }
 
 fn known_tasks(check: &Check<'_>) -> Vec<String> {
-    let mut known = Vec::new();
+    let mut all = Vec::new();
     for table in ["services", "domains"] {
-        let place = Place::root().key(table);
+        let place = KeyPath::root().key(table);
         for owner in check.names(table) {
             let tasks = check.tree.names_at(&place.key(owner).key("tasks"));
-            known.extend(tasks.into_iter().map(|task| format!("{owner}.{task}")));
+            all.extend(tasks.into_iter().map(|task| format!("{owner}.{task}")));
         }
     }
-    known
+    all
 }
 
-fn mode_task(check: &mut Check<'_>, here: &Place, task: &str, known: &[String]) {
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    if !known.contains(&task) && !task.contains('.') {
-        let whole = known
+fn mode_task(check: &mut Check<'_>, here: &KeyPath, task: &str, tasks: &[String]) {
+    let tasks: Vec<&str> = tasks.iter().map(String::as_str).collect();
+    if !tasks.contains(&task) && !task.contains('.') {
+        let whole = tasks
             .iter()
             .find(|name| name.ends_with(&format!(".{task}")));
-        let example = whole.or(known.first()).map_or("service.task", |name| name);
+        let example = whole.or(tasks.first()).map_or("service.task", |name| name);
         let message = format!("`{task}` does not say of which service or domain it is a task");
         check.error(
             here,
@@ -134,5 +134,5 @@ fn mode_task(check: &mut Check<'_>, here: &Place, task: &str, known: &[String]) 
         );
         return;
     }
-    check.reference(here, "task", task, &known);
+    check.reference(here, "task", task, &tasks);
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Check;
 use crate::description::Domain;
 use crate::host::Placement;
-use crate::parser::Place;
+use crate::parser::KeyPath;
 
 /// Checks what each domain is inside of, and how many virtual CPUs it has.
 pub(super) fn nesting(check: &mut Check<'_>) {
@@ -13,11 +13,11 @@ pub(super) fn nesting(check: &mut Check<'_>) {
     for (place, name, domain) in check.domains() {
         if let Some(outer) = &domain.inside {
             let here = place.key("inside");
-            let known = check.names("domains");
-            check.reference(&here, "domain", outer, &known);
-            if let Some(found) = description.domains.get(outer) {
+            let domains = check.names("domains");
+            check.reference(&here, "domain", outer, &domains);
+            if let Some(outer_domain) = description.domains.get(outer) {
                 circle(check, &here, name);
-                within(check, &here, domain, outer, found);
+                within(check, &here, domain, outer, outer_domain);
             }
         }
     }
@@ -36,7 +36,7 @@ pub(super) fn nesting(check: &mut Check<'_>) {
     }
 }
 
-fn circle(check: &mut Check<'_>, place: &Place, name: &str) {
+fn circle(check: &mut Check<'_>, place: &KeyPath, name: &str) {
     let domains = &check.description.domains;
     let mut seen = BTreeSet::new();
     let mut way = vec![name];
@@ -58,7 +58,7 @@ fn circle(check: &mut Check<'_>, place: &Place, name: &str) {
     }
 }
 
-fn within(check: &mut Check<'_>, place: &Place, domain: &Domain, name: &str, outer: &Domain) {
+fn within(check: &mut Check<'_>, place: &KeyPath, domain: &Domain, name: &str, outer: &Domain) {
     let description = check.description;
     let host = |domain| description.host_of(domain).map(|(name, _)| name);
     if let (Some(mine), Some(theirs)) = (host(domain), host(outer))

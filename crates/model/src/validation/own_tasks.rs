@@ -5,7 +5,7 @@ use super::locks;
 use super::tasks::{self, TaskOwner};
 use crate::description::{Builtin, Domain, Scheduling};
 use crate::host::Placement;
-use crate::parser::Place;
+use crate::parser::KeyPath;
 
 /// Checks the domains' own tasks.
 pub(super) fn own_tasks(check: &mut Check<'_>) {
@@ -34,7 +34,7 @@ pub(super) fn own_tasks(check: &mut Check<'_>) {
 }
 
 /// Complains of tasks in domains whose load is told otherwise.
-fn owner(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
+fn owner(check: &mut Check<'_>, place: &KeyPath, name: &str, domain: &Domain) {
     let here = place.key("tasks");
     match domain.builtin {
         Some(Builtin::CpuHog) => check.error(
@@ -74,7 +74,7 @@ fn owner(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
 }
 
 /// Complains of an order of nothing, and of orders that contradict themselves.
-fn order(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
+fn order(check: &mut Check<'_>, place: &KeyPath, name: &str, domain: &Domain) {
     let mut domains = check.description.domains.values();
     let holds = domains.any(|inner| inner.inside.as_deref() == Some(name));
     let given = [
@@ -127,7 +127,7 @@ fn order(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
 }
 
 /// Complains of what one queue for several virtual CPUs does not go with.
-fn one_queue(check: &mut Check<'_>, place: &Place, domain: &Domain, holds: bool) {
+fn one_queue(check: &mut Check<'_>, place: &KeyPath, domain: &Domain, holds: bool) {
     let against = [
         (
             "scheduling",

@@ -4,7 +4,7 @@ use tailbound_time::Duration;
 
 use super::Check;
 use crate::description::{Domain, DomainKind};
-use crate::parser::Place;
+use crate::parser::KeyPath;
 
 /// Checks the windows of the time partitions, each on its own and against each other.
 pub(super) fn partitions(check: &mut Check<'_>) {
@@ -24,7 +24,7 @@ pub(super) fn partitions(check: &mut Check<'_>) {
     }
 }
 
-fn partition(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
+fn partition(check: &mut Check<'_>, place: &KeyPath, name: &str, domain: &Domain) {
     if domain.windows.is_empty() {
         check.error(
             place,
@@ -79,7 +79,7 @@ fn partition(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) 
 }
 
 /// Complains of windows that overlap those of a partition that stands before it.
-fn against_others(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
+fn against_others(check: &mut Check<'_>, place: &KeyPath, name: &str, domain: &Domain) {
     let description = check.description;
     let mine = description.cpus_of(domain);
     let host = description.host_of(domain).map(|(name, _)| name);

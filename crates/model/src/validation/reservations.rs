@@ -7,7 +7,7 @@ use super::{Check, given};
 use crate::description::{Domain, DomainKind, Reservation, Scheduling};
 use crate::host::{HostScheduling, Placement};
 use crate::interface::{BudgetScope, ServerKind, longest_budget};
-use crate::parser::Place;
+use crate::parser::KeyPath;
 use crate::{BackendKind, BackendOptions, CpuPromise, Precedence};
 
 /// Checks every reservation, those of the modes included.
@@ -36,7 +36,7 @@ pub(super) fn reservations(check: &mut Check<'_>) {
     }
 }
 
-fn amounts(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
+fn amounts(check: &mut Check<'_>, place: &KeyPath, reservation: &Reservation) {
     let Reservation {
         budget,
         period,
@@ -202,7 +202,7 @@ fn one_budget(check: &mut Check<'_>, place: &Place, domain: &Domain, reservation
 }
 
 /// Complains of options that the back end does not take.
-fn options(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
+fn options(check: &mut Check<'_>, place: &KeyPath, reservation: &Reservation) {
     let backend = reservation.backend;
     for option in reservation.options.given() {
         let takes = |kind: BackendKind| kind.traits().options.contains(&option);
@@ -230,7 +230,7 @@ fn options(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
 
 fn burst_within_budget(
     check: &mut Check<'_>,
-    here: &Place,
+    here: &KeyPath,
     burst: Duration,
     budget: Option<Duration>,
 ) {
@@ -246,7 +246,7 @@ fn burst_within_budget(
     }
 }
 
-fn given_keys(check: &mut Check<'_>, place: &Place, given: &[&str]) {
+fn given_keys(check: &mut Check<'_>, place: &KeyPath, given: &[&str]) {
     match given {
         ["budget", "period"] | ["derive"] => {}
         [] => check.error(
@@ -272,7 +272,7 @@ fn given_keys(check: &mut Check<'_>, place: &Place, given: &[&str]) {
     }
 }
 
-fn derivation(check: &mut Check<'_>, place: &Place, domain: &str) {
+fn derivation(check: &mut Check<'_>, place: &KeyPath, domain: &str) {
     let here = place.key("derive");
     let tasks = check.tasks_in(domain);
     if tasks.is_empty() {
@@ -307,7 +307,7 @@ calibrated, or give `budget` and `period`",
 }
 
 /// Complains of a server that the order among reservations makes no sense of.
-fn order(check: &mut Check<'_>, place: &Place, domain: &Domain, reservation: &Reservation) {
+fn order(check: &mut Check<'_>, place: &KeyPath, domain: &Domain, reservation: &Reservation) {
     let Some(server) = reservation.server else {
         return;
     };
@@ -341,7 +341,7 @@ fn order(check: &mut Check<'_>, place: &Place, domain: &Domain, reservation: &Re
 }
 
 /// RTDS is for Xen domains, on all CPUs of the pool, the earliest end of a period first.
-fn xen(check: &mut Check<'_>, place: &Place, domain: &Domain, reservation: &Reservation) {
+fn xen(check: &mut Check<'_>, place: &KeyPath, domain: &Domain, reservation: &Reservation) {
     if reservation.backend.precedence() != Precedence::Hypervisor {
         return;
     }
@@ -365,7 +365,12 @@ fn xen(check: &mut Check<'_>, place: &Place, domain: &Domain, reservation: &Rese
     }
 }
 
-fn housekeeping(check: &mut Check<'_>, place: &Place, domain: &Domain, reservation: &Reservation) {
+fn housekeeping(
+    check: &mut Check<'_>,
+    place: &KeyPath,
+    domain: &Domain,
+    reservation: &Reservation,
+) {
     let hosts = &check.description.hosts;
     let host = match &domain.host {
         Some(name) => hosts.get(name),

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use super::Check;
 use super::tasks::{request, task};
 use crate::description::{Builtin, Protocol, Scheduling, Service};
-use crate::parser::Place;
+use crate::parser::KeyPath;
 
 /// The longest path of a Unix socket, in bytes (sun_path less its NUL).
 pub(super) const SOCKET_PATH_BYTES_MAX: usize = 107;
@@ -14,7 +14,7 @@ pub(super) const SOCKET_PATH_BYTES_MAX: usize = 107;
 pub(super) fn services(check: &mut Check<'_>) {
     let description = check.description;
     for (name, service) in &description.services {
-        let place = Place::root().key("services").key(name);
+        let place = KeyPath::root().key("services").key(name);
         let domains = check.names("domains");
         check.reference(&place.key("domain"), "domain", &service.domain, &domains);
         endpoint(check, &place, name, service);
@@ -44,7 +44,7 @@ pub(super) fn services(check: &mut Check<'_>) {
     builtins_without_service(check);
 }
 
-fn endpoint(check: &mut Check<'_>, place: &Place, name: &str, service: &Service) {
+fn endpoint(check: &mut Check<'_>, place: &KeyPath, name: &str, service: &Service) {
     let here = place.key("endpoint");
     if let Err((message, remedy)) = endpoint_syntax(&service.endpoint) {
         check.error(&here, message, remedy);
@@ -100,7 +100,7 @@ fn endpoint_syntax(text: &str) -> Result<(), (String, &'static str)> {
     }
 }
 
-fn builtin(check: &mut Check<'_>, place: &Place, name: &str, service: &Service) {
+fn builtin(check: &mut Check<'_>, place: &KeyPath, name: &str, service: &Service) {
     let Some(domain) = check.description.domains.get(&service.domain) else {
         return;
     };
@@ -154,7 +154,7 @@ fn builtins_without_service(check: &mut Check<'_>) {
             .any(|service| service.domain == *name);
         if domain.builtin == Some(Builtin::SyntheticService) && !described {
             check.error(
-                &Place::root().key("domains").key(name).key("builtin"),
+                &KeyPath::root().key("domains").key(name).key("builtin"),
                 "no service says what the synthetic service does",
                 format!(
                     "describe one: a table below [services] with domain = \
@@ -165,7 +165,7 @@ fn builtins_without_service(check: &mut Check<'_>) {
     }
 }
 
-fn scheduling(check: &mut Check<'_>, place: &Place, service: &Service) {
+fn scheduling(check: &mut Check<'_>, place: &KeyPath, service: &Service) {
     let here = place.key("scheduling");
     if service.scheduling != Scheduling::Fifo && service.protocol == Protocol::Redis {
         check.error(
@@ -182,13 +182,13 @@ fn scheduling(check: &mut Check<'_>, place: &Place, service: &Service) {
     }
 }
 
-fn promises(check: &mut Check<'_>, place: &Place, service: &Service) {
+fn promises(check: &mut Check<'_>, place: &KeyPath, service: &Service) {
     for (index, slo) in service.slos.iter().enumerate() {
         let here = place.key("slos").index(index);
         check.above_zero(&here.key("latency"), "the latency", slo.latency);
         if let Some(task) = &slo.task {
-            let known = check.tree.names_at(&place.key("tasks"));
-            check.reference(&here.key("task"), "task", task, &known);
+            let tasks = check.tree.names_at(&place.key("tasks"));
+            check.reference(&here.key("task"), "task", task, &tasks);
         }
         let same =
             |other: &crate::Slo| other.percentile == slo.percentile && other.task == slo.task;

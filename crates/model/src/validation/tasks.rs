@@ -4,7 +4,7 @@ use tailbound_time::Duration;
 
 use super::{Check, workload};
 use crate::description::{Domain, ExecutionTime, Protocol, Request, Scheduling, Service, Task};
-use crate::parser::Place;
+use crate::parser::KeyPath;
 
 /// Who decides the order of tasks.
 #[derive(Clone, Copy)]
@@ -15,7 +15,7 @@ struct Orderer {
 }
 
 /// Checks one task of `service`.
-pub(super) fn task(check: &mut Check<'_>, place: &Place, service: &Service, task: &Task) {
+pub(super) fn task(check: &mut Check<'_>, place: &KeyPath, service: &Service, task: &Task) {
     let orderer = Orderer {
         scheduling: service.scheduling,
         what: "service",
@@ -75,7 +75,7 @@ pub(super) struct TaskOwner<'a> {
 }
 
 /// Checks one of a domain's own tasks.
-pub(super) fn own_task(check: &mut Check<'_>, place: &Place, owner: TaskOwner<'_>, task: &Task) {
+pub(super) fn own_task(check: &mut Check<'_>, place: &KeyPath, owner: TaskOwner<'_>, task: &Task) {
     let orderer = Orderer {
         scheduling: owner.domain.scheduling,
         what: "domain",
@@ -123,7 +123,7 @@ pub(super) fn own_task(check: &mut Check<'_>, place: &Place, owner: TaskOwner<'_
 }
 
 /// Complains of what cannot be pinned, or boosted.
-pub(super) fn one_queue(check: &mut Check<'_>, place: &Place, task: &Task) {
+pub(super) fn one_queue(check: &mut Check<'_>, place: &KeyPath, task: &Task) {
     let given = [
         ("vcpu", task.vcpu.is_some()),
         ("boost", task.boost.is_some()),
@@ -135,14 +135,14 @@ pub(super) fn one_queue(check: &mut Check<'_>, place: &Place, task: &Task) {
     check.none_of(place, &given, message, remedy);
 }
 
-fn times(check: &mut Check<'_>, place: &Place, orderer: Orderer, task: &Task) {
+fn times(check: &mut Check<'_>, place: &KeyPath, orderer: Orderer, task: &Task) {
     content(check, place, task);
     priority(check, place, orderer, task);
     blocking(check, place, orderer, task);
 }
 
 /// Lower priorities block higher ones, so there has to be an order by priorities.
-fn blocking(check: &mut Check<'_>, place: &Place, orderer: Orderer, task: &Task) {
+fn blocking(check: &mut Check<'_>, place: &KeyPath, orderer: Orderer, task: &Task) {
     let Orderer { scheduling, what } = orderer;
     let by_priority = match scheduling {
         Scheduling::RateMonotonic | Scheduling::DeadlineMonotonic | Scheduling::FixedPriority => {
@@ -162,7 +162,7 @@ fn blocking(check: &mut Check<'_>, place: &Place, orderer: Orderer, task: &Task)
     }
 }
 
-fn jitter(check: &mut Check<'_>, place: &Place, task: &Task) {
+fn jitter(check: &mut Check<'_>, place: &KeyPath, task: &Task) {
     if task.jitter.is_zero() {
         return;
     }
@@ -190,14 +190,14 @@ fn jitter(check: &mut Check<'_>, place: &Place, task: &Task) {
 }
 
 /// Checks what a task's jobs are, but not its place among others.
-fn content(check: &mut Check<'_>, place: &Place, task: &Task) {
+fn content(check: &mut Check<'_>, place: &KeyPath, task: &Task) {
     workload::arrivals(check, &place.key("arrivals"), &task.arrivals);
     workload::execution_time(check, &place.key("execution_time"), task);
     deadline(check, place, task);
     jitter(check, place, task);
 }
 
-fn deadline(check: &mut Check<'_>, place: &Place, task: &Task) {
+fn deadline(check: &mut Check<'_>, place: &KeyPath, task: &Task) {
     let Some(deadline) = task.deadline else {
         return;
     };
@@ -216,7 +216,7 @@ fn deadline(check: &mut Check<'_>, place: &Place, task: &Task) {
     }
 }
 
-fn priority(check: &mut Check<'_>, place: &Place, orderer: Orderer, task: &Task) {
+fn priority(check: &mut Check<'_>, place: &KeyPath, orderer: Orderer, task: &Task) {
     let Orderer { scheduling, what } = orderer;
     match (scheduling, task.priority) {
         (Scheduling::FixedPriority, None) => check.error(
@@ -256,7 +256,12 @@ fn priority(check: &mut Check<'_>, place: &Place, orderer: Orderer, task: &Task)
 }
 
 /// Checks one request to a service that speaks `protocol`.
-pub(super) fn request(check: &mut Check<'_>, place: &Place, protocol: Protocol, request: &Request) {
+pub(super) fn request(
+    check: &mut Check<'_>,
+    place: &KeyPath,
+    protocol: Protocol,
+    request: &Request,
+) {
     match (protocol, request) {
         (Protocol::Redis, Request::Redis { command, .. }) => redis(check, place, command),
         (Protocol::Http, Request::Http { path }) => http(check, place, path),
@@ -276,7 +281,7 @@ pub(super) fn request(check: &mut Check<'_>, place: &Place, protocol: Protocol, 
     }
 }
 
-fn redis(check: &mut Check<'_>, place: &Place, command: &[String]) {
+fn redis(check: &mut Check<'_>, place: &KeyPath, command: &[String]) {
     let here = place.key("command");
     if command.first().is_none_or(String::is_empty) {
         check.error(
@@ -314,7 +319,7 @@ fn redis(check: &mut Check<'_>, place: &Place, command: &[String]) {
     }
 }
 
-fn http(check: &mut Check<'_>, place: &Place, path: &str) {
+fn http(check: &mut Check<'_>, place: &KeyPath, path: &str) {
     let plain = path.bytes().all(|byte| byte.is_ascii_graphic());
     if !path.starts_with('/') || !plain {
         let message = format!("{path:?} is no path of a request");

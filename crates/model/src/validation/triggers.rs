@@ -6,13 +6,13 @@ use super::Check;
 use crate::interface::Percent;
 use crate::mode::Trigger;
 use crate::mode_changes::ModeChanges;
-use crate::parser::Place;
+use crate::parser::KeyPath;
 
 /// Checks the triggers of every mode.
 pub(super) fn triggers(check: &mut Check<'_>) {
     let description = check.description;
     for (name, mode) in &description.modes {
-        let place = Place::root().key("modes").key(name).key("triggers");
+        let place = KeyPath::root().key("modes").key(name).key("triggers");
         for (index, trigger) in mode.triggers.iter().enumerate() {
             let here = place.index(index);
             match trigger {
@@ -33,7 +33,7 @@ pub(super) fn triggers(check: &mut Check<'_>) {
     }
 }
 
-fn schedule(check: &mut Check<'_>, place: &Place, every: Duration) {
+fn schedule(check: &mut Check<'_>, place: &KeyPath, every: Duration) {
     let here = place.key("every");
     check.above_zero(&here, "the distance of the requests", every);
     let least = check.description.section::<ModeChanges>().least_gap;
@@ -47,9 +47,9 @@ fn schedule(check: &mut Check<'_>, place: &Place, every: Duration) {
 }
 
 /// Complains where nothing counts what happens to the domain.
-fn counted(check: &mut Check<'_>, here: &Place, name: &str) {
-    let known = check.names("domains");
-    check.reference(here, "domain", name, &known);
+fn counted(check: &mut Check<'_>, here: &KeyPath, name: &str) {
+    let domains = check.names("domains");
+    check.reference(here, "domain", name, &domains);
     let description = check.description;
     let Some(domain) = description.domains.get(name) else {
         return;
@@ -72,7 +72,12 @@ fn counted(check: &mut Check<'_>, here: &Place, name: &str) {
     }
 }
 
-fn threshold(check: &mut Check<'_>, place: &Place, above: Option<Percent>, below: Option<Percent>) {
+fn threshold(
+    check: &mut Check<'_>,
+    place: &KeyPath,
+    above: Option<Percent>,
+    below: Option<Percent>,
+) {
     match (above, below) {
         (None, None) => check.error(
             place,
@@ -99,7 +104,7 @@ fn threshold(check: &mut Check<'_>, place: &Place, above: Option<Percent>, below
 }
 
 /// Complains of a stretch of time in which it may be that no period ends.
-fn span(check: &mut Check<'_>, here: &Place, name: &str, window: Duration) {
+fn span(check: &mut Check<'_>, here: &KeyPath, name: &str, window: Duration) {
     check.above_zero(here, "the time that is counted over", window);
     let description = check.description;
     let modes = description.modes.values();

@@ -4,14 +4,14 @@ use tailbound_time::{Duration, Rate};
 
 use super::Check;
 use crate::description::Task;
-use crate::parser::Place;
+use crate::parser::KeyPath;
 use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps, PoissonState};
 
 /// A second of shorter stays would take a simulation longer than a second.
 const SHORTEST_STAY: Duration = Duration::from_micros(1);
 
 /// Checks when the jobs of a task come.
-pub(super) fn arrivals(check: &mut Check<'_>, place: &Place, arrivals: &Arrivals) {
+pub(super) fn arrivals(check: &mut Check<'_>, place: &KeyPath, arrivals: &Arrivals) {
     match arrivals {
         Arrivals::Periodic { period, .. } => {
             check.above_zero(&place.key("period"), "the period", *period)
@@ -52,14 +52,14 @@ pub(super) fn arrivals(check: &mut Check<'_>, place: &Place, arrivals: &Arrivals
     }
 }
 
-fn servable(check: &mut Check<'_>, place: &Place, rate: Rate) {
+fn servable(check: &mut Check<'_>, place: &KeyPath, rate: Rate) {
     if rate.mean_gap().is_zero() {
         let message = format!("{rate} is more than one per nanosecond");
         check.error(place, message, "write a rate that a host can serve");
     }
 }
 
-fn modulated(check: &mut Check<'_>, place: &Place, states: &[PoissonState]) {
+fn modulated(check: &mut Check<'_>, place: &KeyPath, states: &[PoissonState]) {
     let here = place.key("states");
     if states.iter().all(|state| state.rate.is_none()) {
         check.error(
@@ -86,7 +86,7 @@ fn modulated(check: &mut Check<'_>, place: &Place, states: &[PoissonState]) {
 /// An exponential rest has a mean above zero.
 fn above_least(
     check: &mut Check<'_>,
-    place: &Place,
+    place: &KeyPath,
     (least_key, least): (&str, Duration),
     mean: Duration,
 ) {
@@ -99,7 +99,7 @@ fn above_least(
     }
 }
 
-fn bursts(check: &mut Check<'_>, place: &Place, jobs: u32, spacing: Duration, gaps: &Gaps) {
+fn bursts(check: &mut Check<'_>, place: &KeyPath, jobs: u32, spacing: Duration, gaps: &Gaps) {
     let here = place.key("gaps");
     match gaps {
         Gaps::Uniform { min, max } => {
@@ -127,7 +127,7 @@ fn bursts(check: &mut Check<'_>, place: &Place, jobs: u32, spacing: Duration, ga
     }
 }
 
-fn path(check: &mut Check<'_>, place: &Place, file: &std::path::Path) {
+fn path(check: &mut Check<'_>, place: &KeyPath, file: &std::path::Path) {
     if file.as_os_str().is_empty() {
         check.error(
             place,
@@ -138,7 +138,7 @@ fn path(check: &mut Check<'_>, place: &Place, file: &std::path::Path) {
 }
 
 /// Checks how long the jobs of a task run.
-pub(super) fn execution_time(check: &mut Check<'_>, place: &Place, task: &Task) {
+pub(super) fn execution_time(check: &mut Check<'_>, place: &KeyPath, task: &Task) {
     match &task.execution_time {
         ExecutionTime::Constant { value } => {
             check.above_zero(&place.key("value"), "the execution time", *value)
@@ -175,7 +175,7 @@ pub(super) fn execution_time(check: &mut Check<'_>, place: &Place, task: &Task) 
 }
 
 /// Refuses what the synthetic service needs no calibration for.
-pub(super) fn never_calibrated(check: &mut Check<'_>, place: &Place, task: &Task) {
+pub(super) fn never_calibrated(check: &mut Check<'_>, place: &KeyPath, task: &Task) {
     if matches!(task.execution_time, ExecutionTime::Calibrated { .. }) {
         check.error(
             place,
@@ -186,7 +186,7 @@ so there is nothing to calibrate",
     }
 }
 
-fn histogram(check: &mut Check<'_>, place: &Place, bins: &[Bin], file: Option<&std::path::Path>) {
+fn histogram(check: &mut Check<'_>, place: &KeyPath, bins: &[Bin], file: Option<&std::path::Path>) {
     match (bins.is_empty(), file) {
         (true, Some(file)) => path(check, &place.key("file"), file),
         (true, None) => check.error(

@@ -7,7 +7,7 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use tailbound_model::{
-    Agent, AgentLink, AgentPlace, Arrivals, BackendKind, BackendOptions, Bin, BudgetScope, Builtin,
+    AgentDescription, AgentLink, AgentPlace, Arrivals, BackendKind, BackendOptions, Bin, BudgetScope, Builtin,
     ChangePolicy, Cpu, CpuWeight, Description, Domain, DomainKind, ExecutionTime, Experiment, Gaps,
     Host, LocalMode, Metric, Mode, ModeChanges, NiceValue, Percent, PercentagePoints, Percentile,
     Placement, PoissonState, Precedence, Priority, Protocol, Request, RequestsMeanwhile,
@@ -139,9 +139,9 @@ fn served(description: &Description) -> BTreeMap<String, Vec<String>> {
 }
 
 /// An agent where there is room for one beside the reservation.
-fn agent(reservation: &Reservation, first: &str, second: &str) -> Option<Agent> {
+fn agent(reservation: &Reservation, first: &str, second: &str) -> Option<AgentDescription> {
     let (budget, period) = (reservation.budget?, reservation.period?);
-    (budget <= period / 2).then(|| Agent {
+    (budget <= period / 2).then(|| AgentDescription {
         place: AgentPlace::Outside,
         execution_time: Duration::from_nanos(budget.as_nanos() % 1_000 + 1),
         may_request: vec![first.to_owned()],

@@ -3,7 +3,7 @@
 use std::io;
 
 use tailbound_linux::clock::{Monotonic, sleep_until};
-use tailbound_linux::task_process::{Activity, TaskProcess, Told};
+use tailbound_linux::task_process::{Activity, SignalReach, TaskProcess};
 use tailbound_time::{Clock, Duration, Instant};
 
 use crate::agent::engine::TaskError;
@@ -30,7 +30,7 @@ pub struct SignalledProcesses {
 #[derive(Debug)]
 struct SignalledProcess {
     process: TaskProcess,
-    reach: Told,
+    reach: SignalReach,
     told_at: Instant,
     /// What was seen of it right after, until it is looked at.
     seen: Option<Activity>,
@@ -41,7 +41,7 @@ impl SignalledProcesses {
     pub fn new(task: Name, processes: Vec<TaskProcess>, stop_within: Duration) -> Self {
         let member = |process| SignalledProcess {
             process,
-            reach: Told::EveryThread,
+            reach: SignalReach::EveryThread,
             told_at: Instant::ORIGIN,
             seen: None,
         };
@@ -73,7 +73,7 @@ impl SignalledProcesses {
     fn await_stop(&self, member: &SignalledProcess) -> Result<(), TaskError> {
         let pid = member.process.pid();
         // Since when every thread has known.
-        let mut known_at = (member.reach == Told::EveryThread).then_some(member.told_at);
+        let mut known_at = (member.reach == SignalReach::EveryThread).then_some(member.told_at);
         let mut seen = member.seen;
         loop {
             let activity = match seen.take() {
@@ -139,7 +139,7 @@ impl TaskControl for SignalledProcesses {
         let mut refused = None;
         for member in &mut self.processes {
             match member.process.stop() {
-                Ok(stopping) => (member.reach, member.seen) = (stopping.told, stopping.seen),
+                Ok(stopping) => (member.reach, member.seen) = (stopping.reach, stopping.seen),
                 // It executes nothing any more, which is what was asked for.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => member.seen = None,
                 Err(source) => {

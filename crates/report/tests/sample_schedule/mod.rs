@@ -3,8 +3,8 @@
 
 use tailbound_report::SchedulePicture;
 use tailbound_simulator::hierarchy::{
-    Level, Member, PeriodicJobs, PeriodicTask, Plan, Rank, Reservation, Rule, ServerKind, Task,
-    Window, simulate_plan,
+    HierarchyPlan, Level, LevelMember, PeriodicJobs, PeriodicSource, PlannedReservation,
+    PlannedTask, Rank, Rule, ServerKind, Window, simulate_plan,
 };
 use tailbound_simulator::traces::{BLOCKS, ScheduleWindow, Setting};
 use tailbound_simulator::{HostOverheads, HostTick};
@@ -12,16 +12,21 @@ use tailbound_time::Duration;
 
 const MS: u64 = 1_000_000;
 
-fn task(rank: u64) -> Member {
-    Member::Task(Task::of_rank(Rank::Fixed(rank)))
+fn task(rank: u64) -> LevelMember {
+    LevelMember::Task(PlannedTask::of_rank(Rank::Fixed(rank)))
 }
 
-fn level(members: Vec<Member>) -> Level {
+fn level(members: Vec<LevelMember>) -> Level {
     Level::of(members)
 }
 
-fn reservation(rank: u64, rule: Rule, interface: (u64, u64), members: Vec<Member>) -> Member {
-    Member::Reservation(Reservation {
+fn reservation(
+    rank: u64,
+    rule: Rule,
+    interface: (u64, u64),
+    members: Vec<LevelMember>,
+) -> LevelMember {
+    LevelMember::Reservation(PlannedReservation {
         rank: Rank::Fixed(rank),
         rule,
         budget: Duration::from_nanos(interface.0),
@@ -31,8 +36,8 @@ fn reservation(rank: u64, rule: Rule, interface: (u64, u64), members: Vec<Member
     })
 }
 
-fn periodic(offset: u64, period_ns: u64, work: u64) -> PeriodicTask {
-    PeriodicTask {
+fn periodic(offset: u64, period_ns: u64, work: u64) -> PeriodicSource {
+    PeriodicSource {
         offset,
         period_ns,
         work,
@@ -42,9 +47,9 @@ fn periodic(offset: u64, period_ns: u64, work: u64) -> PeriodicTask {
 /// A schedule from an instant until another, in milliseconds.
 fn picture(
     title: &str,
-    plan: &Plan,
+    plan: &HierarchyPlan,
     setting: Setting,
-    tasks: Vec<PeriodicTask>,
+    tasks: Vec<PeriodicSource>,
     window: (u64, u64),
 ) -> SchedulePicture {
     let (from, until) = (window.0 * MS, window.1 * MS);
@@ -60,7 +65,7 @@ fn picture(
 
 /// A deferrable server with two tasks beside a lesser task, with the operating system's overheads. A
 /// deadline is missed.
-fn one_cpu() -> (Plan, Setting, Vec<PeriodicTask>) {
+fn one_cpu() -> (HierarchyPlan, Setting, Vec<PeriodicSource>) {
     let inside = vec![task(1), task(2)];
     let members = vec![
         reservation(
@@ -71,7 +76,7 @@ fn one_cpu() -> (Plan, Setting, Vec<PeriodicTask>) {
         ),
         task(3),
     ];
-    let plan = Plan {
+    let plan = HierarchyPlan {
         overheads: HostOverheads {
             context_switch: Duration::from_micros(40),
             tick: Some(HostTick {
@@ -80,7 +85,7 @@ fn one_cpu() -> (Plan, Setting, Vec<PeriodicTask>) {
             }),
             ..HostOverheads::default()
         },
-        ..Plan::on_one_cpu(level(members))
+        ..HierarchyPlan::on_one_cpu(level(members))
     };
     let deadline = |ms| Some(Duration::from_millis(ms));
     let setting = Setting::of(&plan)
@@ -117,7 +122,7 @@ fn two_cpus() -> SchedulePicture {
         task(3),
         task(4),
     ];
-    let plan = Plan::global(2, level(members));
+    let plan = HierarchyPlan::global(2, level(members));
     let setting = Setting::of(&plan)
         .name_tasks(["flight control", "telemetry <radio>", "maps", "best effort"])
         .name_reservations(["partition A", "radio"])

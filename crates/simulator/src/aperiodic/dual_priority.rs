@@ -1,7 +1,7 @@
 //! Dual priority: hard jobs give way to soft ones until they must not any longer.
 
 use super::jobs::{Done, Jobs};
-use super::policy::{Choice, On, Policy};
+use super::policy::{On, PolicyChoice, SoftJobPolicy};
 use super::{AperiodicCosts, Gain};
 use crate::timers::NEVER;
 
@@ -99,7 +99,7 @@ impl DualPriority {
     }
 }
 
-impl Policy for DualPriority {
+impl SoftJobPolicy for DualPriority {
     fn next_change(&self, jobs: &Jobs, on: On) -> u64 {
         let mut next = NEVER;
         for (index, (task, hard)) in self.tasks.iter().zip(&jobs.hard).enumerate() {
@@ -156,11 +156,11 @@ impl Policy for DualPriority {
         cost
     }
 
-    fn choose(&mut self, jobs: &Jobs, _now: u64) -> Choice {
+    fn choose(&mut self, jobs: &Jobs, _now: u64) -> PolicyChoice {
         self.giving = None;
         let mut length = NEVER;
         match self.first_above() {
-            Some((task, false)) => return Choice::without_limit(On::Hard(task)),
+            Some((task, false)) => return PolicyChoice::without_limit(On::Hard(task)),
             Some((task, true)) => {
                 self.giving = Some(task);
                 length = self.tasks[task].gift;
@@ -172,7 +172,7 @@ impl Policy for DualPriority {
         } else {
             jobs.first_hard().map_or(On::Idle, On::Hard)
         };
-        Choice {
+        PolicyChoice {
             on,
             length,
             // Without promoted jobs the end of a gift changes nothing.

@@ -5,18 +5,18 @@ use tailbound_time::Duration;
 
 use super::Usage;
 use super::jobs::{Done, Jobs};
-use super::policy::{On, Policy};
-use crate::hierarchy::{Completion, Job, Piece, Sink, Source};
+use super::policy::{On, SoftJobPolicy};
+use crate::hierarchy::{Completion, Job, JobSource, Piece, Sink};
 use crate::timers::NEVER;
 
 /// One CPU.
 ///
 /// What happens at one instant happens in this order: replenishments and what else comes by itself, then
 /// completions, then releases (in the order of the source), then the choice of what runs next.
-pub(super) struct Engine<P> {
+pub(super) struct AperiodicEngine<P> {
     policy: P,
     jobs: Jobs,
-    costs: Costs,
+    costs: SchedulerCosts,
     now: u64,
     on: On,
     /// Until when the present choice holds.
@@ -32,7 +32,7 @@ pub(super) struct Engine<P> {
 }
 
 /// The overheads in nanoseconds.
-struct Costs {
+struct SchedulerCosts {
     switch: u64,
     look: u64,
     release: u64,
@@ -54,14 +54,14 @@ struct Totals {
     policy: u64,
 }
 
-impl<P: Policy> Engine<P> {
+impl<P: SoftJobPolicy> AperiodicEngine<P> {
     pub(super) fn new(policy: P, jobs: Jobs, overheads: &HostOverheads) -> Self {
         let tick = overheads.tick.filter(|tick| !tick.period.is_zero());
         let tick_period_ns = tick.map_or(NEVER, |tick| tick.period.as_nanos());
         Self {
             policy,
             jobs,
-            costs: Costs {
+            costs: SchedulerCosts {
                 switch: overheads.context_switch.as_nanos(),
                 look: overheads.scheduler_invocation.as_nanos(),
                 release: overheads.interrupt.as_nanos(),
@@ -82,7 +82,7 @@ impl<P: Policy> Engine<P> {
     /// Runs until all jobs are done, or up to the horizon.
     pub(super) fn run(
         mut self,
-        source: &mut impl Source,
+        source: &mut impl JobSource,
         sink: &mut impl Sink,
         horizon: u64,
     ) -> Usage {

@@ -5,7 +5,7 @@
 //! instant happens in the order that the [crate](crate) documents; promotions, and gain that comes due,
 //! are among the replenishments.
 //!
-//! Jobs come from a [`Source`], hard ones with the rank of their task, soft ones with the number of hard
+//! Jobs come from a [`JobSource`], hard ones with the rank of their task, soft ones with the number of hard
 //! tasks as theirs, or a higher one: there may be several soft tasks, and one queue of their jobs. What a job executes is its `work`; policies know the worst case only, and learn when
 //! the job is done how much it has left. docs/concepts/aperiodic-policies.md derives the rules.
 
@@ -26,8 +26,8 @@ pub use promotions::promotions;
 pub use tailbound_model::{AperiodicCosts, Gain};
 pub use tailbound_reservation::ServerKind;
 
-use crate::hierarchy::{Sink, Source};
-use engine::Engine;
+use crate::hierarchy::{JobSource, Sink};
+use engine::AperiodicEngine;
 use jobs::Jobs;
 
 /// A hard task. No job is released earlier than one period after the one before.
@@ -248,7 +248,7 @@ pub enum AperiodicError {
 /// period; if there is not one promotion per hard task; if ticks leave no time.
 pub fn simulate_aperiodic(
     system: &System,
-    source: &mut impl Source,
+    source: &mut impl JobSource,
     sink: &mut impl Sink,
     horizon: Option<Duration>,
 ) -> Result<Usage, AperiodicError> {
@@ -259,7 +259,7 @@ pub fn simulate_aperiodic(
     let overheads = &system.overheads;
     Ok(match &system.policy {
         Policy::Background => {
-            Engine::new(policy::Background, jobs, overheads).run(source, sink, horizon)
+            AperiodicEngine::new(policy::Background, jobs, overheads).run(source, sink, horizon)
         }
         Policy::Server {
             rule,
@@ -273,7 +273,7 @@ pub fn simulate_aperiodic(
                 replenishment_ns: costs.replenishment.as_nanos(),
                 on_budget: false,
             };
-            Engine::new(served, jobs, overheads).run(source, sink, horizon)
+            AperiodicEngine::new(served, jobs, overheads).run(source, sink, horizon)
         }
         Policy::PriorityExchange(budget) => {
             // The same check as for every other budget.
@@ -285,16 +285,16 @@ pub fn simulate_aperiodic(
                 jobs.hard.len(),
                 costs.replenishment.as_nanos(),
             );
-            Engine::new(exchange, jobs, overheads).run(source, sink, horizon)
+            AperiodicEngine::new(exchange, jobs, overheads).run(source, sink, horizon)
         }
         Policy::DualPriority { promotions, gain } => {
             let after = promotions.iter().map(|after| after.as_nanos());
             let dual = dual_priority::DualPriority::new(after, *gain, costs);
-            Engine::new(dual, jobs, overheads).run(source, sink, horizon)
+            AperiodicEngine::new(dual, jobs, overheads).run(source, sink, horizon)
         }
         Policy::SlackStealing { gain } => {
             let slack = slack::SlackStealing::new(&jobs, *gain, costs);
-            Engine::new(slack, jobs, overheads).run(source, sink, horizon)
+            AperiodicEngine::new(slack, jobs, overheads).run(source, sink, horizon)
         }
     })
 }

@@ -14,7 +14,7 @@ pub(super) enum On {
 
 /// A decision, and for how long it holds at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(super) struct PolicyChoice {
     pub(super) on: On,
     pub(super) length: u64,
     /// Whether the end of this length interrupts who runs; if not, it only ends a piece of
@@ -22,7 +22,7 @@ pub(super) struct Choice {
     pub(super) interrupts: bool,
 }
 
-impl Choice {
+impl PolicyChoice {
     pub(super) fn without_limit(on: On) -> Self {
         Self {
             on,
@@ -51,7 +51,7 @@ impl Choice {
 
 /// A policy by which soft jobs share the CPU with hard tasks. Methods that return a number return what
 /// their work costs, in nanoseconds.
-pub(super) trait Policy {
+pub(super) trait SoftJobPolicy {
     /// When something happens by itself while this one has the CPU.
     fn next_change(&self, jobs: &Jobs, on: On) -> u64 {
         let _ = (jobs, on);
@@ -89,7 +89,7 @@ pub(super) trait Policy {
         let _ = now;
     }
 
-    fn choose(&mut self, jobs: &Jobs, now: u64) -> Choice;
+    fn choose(&mut self, jobs: &Jobs, now: u64) -> PolicyChoice;
 
     /// Somebody had the CPU for so long; if not an overhead, then by the last choice.
     fn passed(&mut self, on: On, length: u64) {
@@ -106,8 +106,8 @@ pub(super) trait Policy {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Background;
 
-impl Policy for Background {
-    fn choose(&mut self, jobs: &Jobs, _now: u64) -> Choice {
-        Choice::background(jobs)
+impl SoftJobPolicy for Background {
+    fn choose(&mut self, jobs: &Jobs, _now: u64) -> PolicyChoice {
+        PolicyChoice::background(jobs)
     }
 }

@@ -1,7 +1,7 @@
 //! Priority exchange: the budget goes down to the rank of who runs in its stead.
 
 use super::jobs::Jobs;
-use super::policy::{Choice, On, Policy};
+use super::policy::{On, PolicyChoice, SoftJobPolicy};
 
 /// Where budget lies, from the highest to the lowest: at the server's own place, then beside each hard
 /// task behind it.
@@ -73,7 +73,7 @@ impl PriorityExchange {
     }
 }
 
-impl Policy for PriorityExchange {
+impl SoftJobPolicy for PriorityExchange {
     fn next_change(&self, _jobs: &Jobs, _on: On) -> u64 {
         self.boundary
     }
@@ -86,20 +86,20 @@ impl Policy for PriorityExchange {
         self.replenishment_ns
     }
 
-    fn choose(&mut self, jobs: &Jobs, _now: u64) -> Choice {
+    fn choose(&mut self, jobs: &Jobs, _now: u64) -> PolicyChoice {
         let first = jobs.first_hard();
         let waits = jobs.soft_waits();
         let store = self.first_store(first, !waits);
         self.from = store.map(|(store, _)| store);
         let Some((_, held)) = store else {
-            return Choice::background(jobs);
+            return PolicyChoice::background(jobs);
         };
         if waits {
-            return Choice::up_to(On::Soft, held);
+            return PolicyChoice::up_to(On::Soft, held);
         }
-        Choice {
+        PolicyChoice {
             length: held,
-            ..Choice::background(jobs)
+            ..PolicyChoice::background(jobs)
         }
     }
 

@@ -1,7 +1,7 @@
 //! Soft jobs on a reservation server.
 
 use super::jobs::Jobs;
-use super::policy::{Choice, On, Policy};
+use super::policy::{On, PolicyChoice, SoftJobPolicy};
 use tailbound_reservation::Account;
 
 /// A reservation server between the hard tasks. Its budget follows the same [`Account`] as that of a
@@ -19,7 +19,7 @@ pub(super) struct Served {
     pub(super) on_budget: bool,
 }
 
-impl Policy for Served {
+impl SoftJobPolicy for Served {
     fn next_change(&self, _jobs: &Jobs, _on: On) -> u64 {
         self.account.next_change()
     }
@@ -43,17 +43,17 @@ impl Policy for Served {
         self.account.sleep(now);
     }
 
-    fn choose(&mut self, jobs: &Jobs, _now: u64) -> Choice {
+    fn choose(&mut self, jobs: &Jobs, _now: u64) -> PolicyChoice {
         let first = jobs.first_hard();
         let comes_first = first.is_none_or(|task| task >= self.behind);
         self.on_budget = jobs.soft_waits() && comes_first && self.account.left() > 0;
         if self.on_budget {
-            return Choice::up_to(On::Soft, self.account.left());
+            return PolicyChoice::up_to(On::Soft, self.account.left());
         }
         // With budget left, only a hard task before the server is why the soft jobs do not run.
         match first {
-            None if !self.spills => Choice::without_limit(On::Idle),
-            _ => Choice::background(jobs),
+            None if !self.spills => PolicyChoice::without_limit(On::Idle),
+            _ => PolicyChoice::background(jobs),
         }
     }
 

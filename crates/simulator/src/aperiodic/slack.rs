@@ -1,7 +1,7 @@
 //! Dynamic approximate slack stealing.
 
 use super::jobs::{Done, Hard, Jobs};
-use super::policy::{Choice, On, Policy};
+use super::policy::{On, PolicyChoice, SoftJobPolicy};
 use super::{AperiodicCosts, Gain};
 
 /// The rule of Davis, Tindell and Burns 1993 and Davis 1993 (YCS 217).
@@ -24,14 +24,14 @@ use super::{AperiodicCosts, Gain};
 /// counters.
 #[derive(Clone, Debug)]
 pub(super) struct SlackStealing {
-    levels: Vec<Level>,
+    levels: Vec<SlackLevel>,
     gain: Gain,
     slack_cost: u64,
     gain_cost: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Level {
+struct SlackLevel {
     slack: i64,
     /// The deadline that it is counted for.
     due: u64,
@@ -41,7 +41,7 @@ impl SlackStealing {
     pub(super) fn new(jobs: &Jobs, gain: Gain, costs: &AperiodicCosts) -> Self {
         let levels = 0..jobs.hard.len();
         Self {
-            levels: levels.map(|task| Level::of(jobs, task, 0)).collect(),
+            levels: levels.map(|task| SlackLevel::of(jobs, task, 0)).collect(),
             gain,
             slack_cost: costs.slack_per_task.as_nanos(),
             gain_cost: costs.gain.as_nanos(),
@@ -56,7 +56,7 @@ impl SlackStealing {
     }
 }
 
-impl Level {
+impl SlackLevel {
     fn of(jobs: &Jobs, task: usize, now: u64) -> Self {
         let own = &jobs.hard[task];
         let (due, work) = match own.backlog.front() {
@@ -90,9 +90,9 @@ fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX / 4)
 }
 
-impl Policy for SlackStealing {
+impl SoftJobPolicy for SlackStealing {
     fn hard_done(&mut self, jobs: &Jobs, done: &Done, now: u64) -> u64 {
-        self.levels[done.task] = Level::of(jobs, done.task, now);
+        self.levels[done.task] = SlackLevel::of(jobs, done.task, now);
         let mut cost = self.slack_cost.saturating_mul(self.levels.len() as u64);
         if matches!(self.gain, Gain::Propagated | Gain::Both) {
             let worst = jobs.hard[done.task].worst;
@@ -106,14 +106,14 @@ impl Policy for SlackStealing {
         cost
     }
 
-    fn choose(&mut self, jobs: &Jobs, _now: u64) -> Choice {
+    fn choose(&mut self, jobs: &Jobs, _now: u64) -> PolicyChoice {
         if let (true, Some(task)) = (jobs.soft_waits(), jobs.first_hard()) {
             let stealable = self.stealable(task);
             if stealable > 0 {
-                return Choice::up_to(On::Soft, stealable);
+                return PolicyChoice::up_to(On::Soft, stealable);
             }
         }
-        Choice::background(jobs)
+        PolicyChoice::background(jobs)
     }
 
     fn passed(&mut self, on: On, length: u64) {

@@ -3,7 +3,7 @@
 use tailbound_time::Duration;
 
 use super::error::GenerateError;
-use crate::workload::streams::Stream;
+use crate::workload::streams::RandomStream;
 
 /// The law of the relative deadlines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Deadlines {
         self,
         execution: Duration,
         period: Duration,
-        stream: &mut Stream,
+        stream: &mut RandomStream,
     ) -> Duration {
         let longest = match self {
             Self::Implicit => return period,
@@ -54,7 +54,7 @@ pub enum Offsets {
 }
 
 impl Offsets {
-    pub(super) fn draw(self, period: Duration, stream: &mut Stream) -> Duration {
+    pub(super) fn draw(self, period: Duration, stream: &mut RandomStream) -> Duration {
         match self {
             Self::Zero => Duration::ZERO,
             Self::Uniform => Duration::from_nanos(stream.below(period.as_nanos())),

@@ -1,6 +1,6 @@
 //! Points that are uniform among those of a cube whose coordinates have a given sum.
 
-use crate::workload::streams::Stream;
+use crate::workload::streams::RandomStream;
 
 /// The slice of the cube [0, 1]^n on which the coordinates sum up to `sum`, cut into simplices.
 ///
@@ -59,7 +59,7 @@ impl FixedSum {
     }
 
     /// A point of the slice.
-    pub(super) fn draw(&self, stream: &mut Stream) -> Vec<f64> {
+    pub(super) fn draw(&self, stream: &mut RandomStream) -> Vec<f64> {
         let mut point = Vec::with_capacity(self.coordinates);
         let (mut cell, mut left) = (self.start, self.sum);
         let (mut settled, mut scale) = (0.0, 1.0);

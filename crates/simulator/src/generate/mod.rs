@@ -25,12 +25,12 @@ use tailbound_time::Duration;
 pub use deadlines::{Deadlines, Offsets};
 pub use description::{Frame, description, task_name};
 pub use error::GenerateError;
-pub use notation::{NotationError, UtilisationLaw};
+pub use notation::{LawNotationError, UtilisationLaw};
 pub use periods::Periods;
 pub use table::{COLUMNS, NamedTask, TaskSet, TaskSets};
 pub use utilisations::{Bimodal, UniformShares, Utilisations};
 
-use crate::workload::streams::{Purpose, Stream};
+use crate::workload::streams::{Purpose, RandomStream};
 
 /// The most tasks of one set.
 pub const MOST_TASKS: u32 = 1_000;
@@ -74,7 +74,7 @@ pub fn task_set(
     seed: u64,
     number: u32,
 ) -> Result<Vec<GeneratedTask>, GenerateError> {
-    let stream = |purpose| Stream::of(seed, "task set", number, purpose);
+    let stream = |purpose| RandomStream::of(seed, "task set", number, purpose);
     recipe.periods.check()?;
     recipe.deadlines.check()?;
     let drawn = recipe

@@ -8,7 +8,7 @@ use super::{Bimodal, Deadlines, GenerateError, Offsets, Periods, Utilisations};
 
 /// Why a law cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotationError {
+pub enum LawNotationError {
     /// It is none of the laws.
     #[error("{text:?} says no {what}; write {right}")]
     Law {
@@ -30,11 +30,11 @@ const PERIODS: &str = "log-uniform:1ms..1s, log-uniform:1ms..1s,1ms (multiples o
                        or divisors-of:1s,1ms..100ms";
 
 impl FromStr for Periods {
-    type Err = NotationError;
+    type Err = LawNotationError;
 
     /// Reads `log-uniform:FROM..TO[,GRANULARITY]` (1 ns if left out), `harmonic:FROM..TO[,FACTOR]`
     /// (2 if left out) or `divisors-of:HYPERPERIOD,FROM..TO`.
-    fn from_str(text: &str) -> Result<Self, NotationError> {
+    fn from_str(text: &str) -> Result<Self, LawNotationError> {
         let other = || law(text, "periods", PERIODS);
         let (name, rest) = text.split_once(':').ok_or_else(other)?;
         match name {
@@ -76,10 +76,10 @@ impl FromStr for Periods {
 }
 
 impl FromStr for Deadlines {
-    type Err = NotationError;
+    type Err = LawNotationError;
 
     /// Reads `implicit`, `constrained` or `arbitrary:PERIODS`.
-    fn from_str(text: &str) -> Result<Self, NotationError> {
+    fn from_str(text: &str) -> Result<Self, LawNotationError> {
         let right = "implicit, constrained or arbitrary:4 (up to 4 periods)";
         let other = || law(text, "deadlines", right);
         match text.split_once(':') {
@@ -95,10 +95,10 @@ impl FromStr for Deadlines {
 }
 
 impl FromStr for Offsets {
-    type Err = NotationError;
+    type Err = LawNotationError;
 
     /// Reads `zero` or `uniform`.
-    fn from_str(text: &str) -> Result<Self, NotationError> {
+    fn from_str(text: &str) -> Result<Self, LawNotationError> {
         match text {
             "zero" => Ok(Self::Zero),
             "uniform" => Ok(Self::Uniform),
@@ -158,11 +158,11 @@ impl UtilisationLaw {
 }
 
 impl FromStr for UtilisationLaw {
-    type Err = NotationError;
+    type Err = LawNotationError;
 
     /// Reads `uunifast[:MOST]`, `rand-fixed-sum[:LEAST..MOST]`, `within:RANGE,RANGE,...` with a
     /// `[LEAST..]MOST` for each task, or `bimodal:light|medium|heavy`.
-    fn from_str(text: &str) -> Result<Self, NotationError> {
+    fn from_str(text: &str) -> Result<Self, LawNotationError> {
         let right = "uunifast, uunifast:0.5 (no task above), rand-fixed-sum:0.05..0.5, \
                      within:0.5,0.1..0.4,0.2 (a range or a bound for each task), bimodal:light, bimodal:medium or bimodal:heavy";
         let other = || law(text, "utilisations", right);
@@ -188,7 +188,7 @@ impl FromStr for UtilisationLaw {
                     Some((least, most)) => Ok((number(least)?, number(most)?)),
                     None => Ok((0.0, number(text)?)),
                 };
-                let ranges: Result<_, NotationError> = ranges.split(',').map(range).collect();
+                let ranges: Result<_, LawNotationError> = ranges.split(',').map(range).collect();
                 Ok(Self::WithinEach { ranges: ranges? })
             }
             Some(("bimodal", "light")) => Ok(Self::Bimodal(Bimodal::LIGHT)),
@@ -207,21 +207,21 @@ fn with_option(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn range(text: &str) -> Result<(Duration, Duration), NotationError> {
+fn range(text: &str) -> Result<(Duration, Duration), LawNotationError> {
     let (low, high) = text
         .split_once("..")
         .ok_or_else(|| law(text, "range of times", "1ms..1s"))?;
     Ok((duration(low)?, duration(high)?))
 }
 
-fn duration(text: &str) -> Result<Duration, NotationError> {
+fn duration(text: &str) -> Result<Duration, LawNotationError> {
     let read = text.parse::<Duration>();
-    read.map_err(|error| NotationError::Time(error.to_string()))
+    read.map_err(|error| LawNotationError::Time(error.to_string()))
 }
 
-fn law(text: &str, what: &'static str, right: &'static str) -> NotationError {
+fn law(text: &str, what: &'static str, right: &'static str) -> LawNotationError {
     let text = text.to_owned();
-    NotationError::Law { text, what, right }
+    LawNotationError::Law { text, what, right }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use tailbound_time::Duration;
 
 use super::error::GenerateError;
-use crate::workload::streams::Stream;
+use crate::workload::streams::RandomStream;
 
 /// The longest hyperperiod whose divisors are looked for: trying them all then takes milliseconds.
 pub const LONGEST_HYPERPERIOD: Duration = Duration::from_secs(10_000);
@@ -76,7 +76,7 @@ impl Periods {
     pub(super) fn draw(
         &self,
         tasks: usize,
-        stream: &mut Stream,
+        stream: &mut RandomStream,
     ) -> Result<Vec<Duration>, GenerateError> {
         let choices = match *self {
             Self::LogUniform {
@@ -131,7 +131,7 @@ fn log_uniform(
     shortest: Duration,
     longest: Duration,
     granularity: Duration,
-    stream: &mut Stream,
+    stream: &mut RandomStream,
 ) -> Duration {
     let step = granularity.as_nanos();
     // One step beyond the end, so that the longest period is as likely as its neighbours.
@@ -184,21 +184,21 @@ mod tests {
     fn divisors_are_those_that_divide() {
         for whole in [1, 2, 97, 360, 1_000_000, 999_983, 720_720] {
             let hyperperiod = Duration::from_nanos(whole);
-            let mut found = divisors(hyperperiod, Duration::from_nanos(1), hyperperiod);
-            found.sort_unstable();
+            let mut divisors = divisors(hyperperiod, Duration::from_nanos(1), hyperperiod);
+            divisors.sort_unstable();
             let plain: Vec<Duration> = (1..=whole)
                 .filter(|candidate| whole % candidate == 0)
                 .map(Duration::from_nanos)
                 .collect();
-            assert_eq!(found, plain);
+            assert_eq!(divisors, plain);
         }
     }
 
     #[test]
     fn the_harmonic_set_of_the_thesis_has_eight_periods() {
         let ms = Duration::from_millis;
-        let found = harmonic(ms(10), ms(1_280), 2);
-        assert_eq!(found, [10, 20, 40, 80, 160, 320, 640, 1_280].map(ms));
+        let periods = harmonic(ms(10), ms(1_280), 2);
+        assert_eq!(periods, [10, 20, 40, 80, 160, 320, 640, 1_280].map(ms));
         assert_eq!(harmonic(ms(10), ms(1_279), 2).len(), 7);
         let huge = Duration::from_nanos(u64::MAX / 2);
         assert_eq!(harmonic(huge, Duration::MAX, 3), [huge]);

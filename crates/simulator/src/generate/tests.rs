@@ -89,8 +89,8 @@ fn every_utilisation_of_uunifast_has_the_law_of_a_uniform_division() {
         let samples = coordinates(&recipe(0.7, uunifast(5, 1.0)), index);
         // Beta(1, n - 1), scaled to the sum.
         let law = |at: f64| 1.0 - (1.0 - at / 0.7).powi(4);
-        let found = distance(samples, law);
-        assert!(found < ONE_IN_A_THOUSAND, "task {index}: {found}");
+        let apart = distance(samples, law);
+        assert!(apart < ONE_IN_A_THOUSAND, "task {index}: {apart}");
     }
 }
 
@@ -98,8 +98,8 @@ fn every_utilisation_of_uunifast_has_the_law_of_a_uniform_division() {
 fn every_utilisation_of_discarded_sets_has_the_law_within_the_bound() {
     for index in [0, 3] {
         let samples = coordinates(&recipe(2.2, uunifast(4, 1.0)), index);
-        let found = distance(samples, |at| marginal(4, 2.2, at));
-        assert!(found < ONE_IN_A_THOUSAND, "task {index}: {found}");
+        let apart = distance(samples, |at| marginal(4, 2.2, at));
+        assert!(apart < ONE_IN_A_THOUSAND, "task {index}: {apart}");
     }
 }
 
@@ -115,10 +115,10 @@ fn every_utilisation_of_rand_fixed_sum_has_the_law_within_the_bounds() {
         let sum = (total - f64::from(tasks) * least) / width;
         for index in [0, tasks as usize - 1] {
             let samples = coordinates(&recipe(total, fixed_sum(tasks, least, most)), index);
-            let found = distance(samples, |at| marginal(tasks, sum, (at - least) / width));
+            let apart = distance(samples, |at| marginal(tasks, sum, (at - least) / width));
             assert!(
-                found < ONE_IN_A_THOUSAND,
-                "{tasks} tasks, task {index}: {found}"
+                apart < ONE_IN_A_THOUSAND,
+                "{tasks} tasks, task {index}: {apart}"
             );
         }
     }
@@ -161,10 +161,10 @@ fn every_utilisation_within_its_own_range_has_its_law() {
                 volume_below(&others, sum) - volume_below(&others, sum - at)
             };
             let samples = coordinates(&recipe(total, law.clone()), index);
-            let found = distance(samples, |at| below(at - low) / below(high - low));
+            let apart = distance(samples, |at| below(at - low) / below(high - low));
             assert!(
-                found < ONE_IN_A_THOUSAND,
-                "task {index} of {total}: {found}"
+                apart < ONE_IN_A_THOUSAND,
+                "task {index} of {total}: {apart}"
             );
         }
     }
@@ -198,8 +198,8 @@ fn sets_within_ranges_are_uniform_together() {
     }
     kept.sort_by(f64::total_cmp);
     let law = |at: f64| kept.partition_point(|one| *one <= at) as f64 / kept.len() as f64;
-    let found = distance(drawn.collect(), law);
-    assert!(found < ONE_IN_A_THOUSAND, "{found}");
+    let apart = distance(drawn.collect(), law);
+    assert!(apart < ONE_IN_A_THOUSAND, "{apart}");
 }
 
 /// A law that is off by one task is told apart: the tests above can fail.
@@ -233,8 +233,8 @@ fn log_uniform_periods_have_a_uniform_logarithm() {
         task_set(&recipe, 7, number).unwrap()[1].period.as_nanos() as f64
     };
     let law = |at: f64| (at / 1e6).ln() / 1_000_f64.ln();
-    let found = distance((0..20_000).map(one).collect(), law);
-    assert!(found < ONE_IN_A_THOUSAND, "{found}");
+    let apart = distance((0..20_000).map(one).collect(), law);
+    assert!(apart < ONE_IN_A_THOUSAND, "{apart}");
 }
 
 /// Every choice is as likely: Pearson's statistic of 8,000 draws.
@@ -278,11 +278,11 @@ fn bimodal_utilisations_have_two_humps() {
         .map(|number| task_set(&law, 5, number).unwrap()[0].utilisation)
         .collect();
     // The first task is never trimmed, since no draw is above the sum.
-    let found = distance(first, |at| match at {
+    let apart = distance(first, |at| match at {
         light if light < 0.5 => 2.0 / 3.0 * (light - 0.0001) / 0.4999,
         heavy => 2.0 / 3.0 + (heavy - 0.5) / 0.4 / 3.0,
     });
-    assert!(found < ONE_IN_A_THOUSAND, "{found}");
+    assert!(apart < ONE_IN_A_THOUSAND, "{apart}");
 }
 
 #[test]
@@ -345,8 +345,8 @@ fn what_cannot_be_is_refused_with_a_remedy() {
         (0.5, within(&[(0.4, 0.2)]), "the smaller number first"),
         (0.5, within(&[]), "from 1 to 1000"),
     ] {
-        let found = refused(&recipe(utilisation, law));
-        assert!(found.contains(words), "{found}");
+        let refusal = refused(&recipe(utilisation, law));
+        assert!(refusal.contains(words), "{refusal}");
     }
     let with = |periods: &str| Recipe {
         periods: periods.parse().unwrap(),
@@ -361,8 +361,8 @@ fn what_cannot_be_is_refused_with_a_remedy() {
         ("divisors-of:0s,1ms..2ms", "within"),
         ("divisors-of:99999s,1ms..2ms", "within"),
     ] {
-        let found = refused(&with(periods));
-        assert!(found.contains(words), "{found}");
+        let refusal = refused(&with(periods));
+        assert!(refusal.contains(words), "{refusal}");
     }
     let none = Recipe {
         deadlines: Deadlines::Arbitrary { most_periods: 0 },
@@ -383,8 +383,8 @@ fn frame(scheduling: Scheduling, reservation: Option<(Duration, Duration)>) -> F
 #[test]
 fn fixed_priorities_do_not_follow_from_a_set() {
     let recipe = recipe(0.5, uunifast(2, 1.0));
-    let found = description(&recipe, 1, 0, &frame(Scheduling::FixedPriority, None));
-    assert!(matches!(found, Err(GenerateError::NotDescribed { .. })));
+    let refusal = description(&recipe, 1, 0, &frame(Scheduling::FixedPriority, None));
+    assert!(matches!(refusal, Err(GenerateError::NotDescribed { .. })));
 }
 
 #[test]

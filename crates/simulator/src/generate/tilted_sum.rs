@@ -1,6 +1,6 @@
 //! Points that are uniform among those of a box whose coordinates have a given sum.
 
-use crate::workload::streams::Stream;
+use crate::workload::streams::RandomStream;
 
 /// Draws in a row that are thrown away before the sampler gives up. Of n coordinates about one in
 /// the root of 2 pi n is kept, so not even the longest sets come near.
@@ -37,7 +37,7 @@ impl TiltedSum {
     }
 
     /// A point of the slice; `None` if too many draws in a row are thrown away.
-    pub(super) fn draw(&self, stream: &mut Stream) -> Option<Vec<f64>> {
+    pub(super) fn draw(&self, stream: &mut RandomStream) -> Option<Vec<f64>> {
         let all: f64 = self.widths.iter().sum();
         // At the ends there is one point, and no density.
         if self.sum <= 0.0 || self.sum >= all {
@@ -146,10 +146,10 @@ mod tests {
         for sum in [1e-6, 0.1, 0.8, 1.6, 1.609_999] {
             let tilt = tilt_for(&widths, sum);
             let means = widths.map(|width| width * mean_share(tilt * width));
-            let found: f64 = means.iter().sum();
+            let expected: f64 = means.iter().sum();
             assert!(
-                (found - sum).abs() < 1e-7 * sum.min(1.61 - sum) + 1e-12,
-                "{sum}: {found}"
+                (expected - sum).abs() < 1e-7 * sum.min(1.61 - sum) + 1e-12,
+                "{sum}: {expected}"
             );
         }
     }

@@ -4,7 +4,7 @@ use super::MOST_TASKS;
 use super::error::GenerateError;
 use super::fixed_sum::FixedSum;
 use super::tilted_sum::TiltedSum;
-use crate::workload::streams::Stream;
+use crate::workload::streams::RandomStream;
 
 /// Draws that UUniFast-discard throws away in a row before it gives up.
 const MOST_ATTEMPTS: u32 = 100_000;
@@ -76,7 +76,7 @@ impl Bimodal {
         }
     }
 
-    fn draw(&self, stream: &mut Stream) -> f64 {
+    fn draw(&self, stream: &mut RandomStream) -> f64 {
         let (low, high) = match stream.unit() < self.light_share {
             true => self.light,
             false => self.heavy,
@@ -87,7 +87,11 @@ impl Bimodal {
 
 impl Utilisations {
     /// The utilisations of one set, with the sum `total`.
-    pub(super) fn draw(&self, total: f64, stream: &mut Stream) -> Result<Vec<f64>, GenerateError> {
+    pub(super) fn draw(
+        &self,
+        total: f64,
+        stream: &mut RandomStream,
+    ) -> Result<Vec<f64>, GenerateError> {
         if !(total.is_finite() && total > 0.0) {
             return Err(GenerateError::Utilisation { utilisation: total });
         }
@@ -146,15 +150,15 @@ fn uunifast_discard(
     tasks: u32,
     most: f64,
     total: f64,
-    stream: &mut Stream,
+    stream: &mut RandomStream,
 ) -> Result<Vec<f64>, GenerateError> {
     for _ in 0..MOST_ATTEMPTS {
         let mut shares = UniformShares::new(tasks, total);
-        let found: Vec<f64> = (0..tasks)
+        let utilisations: Vec<f64> = (0..tasks)
             .map(|_| shares.next_share(|| stream.unit()))
             .collect();
-        if found.iter().all(|utilisation| *utilisation <= most) {
-            return Ok(found);
+        if utilisations.iter().all(|utilisation| *utilisation <= most) {
+            return Ok(utilisations);
         }
     }
     Err(GenerateError::DiscardedTooOften {
@@ -193,7 +197,13 @@ impl UniformShares {
     }
 }
 
-fn rand_fixed_sum(tasks: u32, least: f64, most: f64, total: f64, stream: &mut Stream) -> Vec<f64> {
+fn rand_fixed_sum(
+    tasks: u32,
+    least: f64,
+    most: f64,
+    total: f64,
+    stream: &mut RandomStream,
+) -> Vec<f64> {
     let width = most - least;
     if width == 0.0 {
         return vec![least; tasks as usize];
@@ -208,7 +218,7 @@ fn rand_fixed_sum(tasks: u32, least: f64, most: f64, total: f64, stream: &mut St
 fn within_each(
     ranges: &[(f64, f64)],
     total: f64,
-    stream: &mut Stream,
+    stream: &mut RandomStream,
 ) -> Result<Vec<f64>, GenerateError> {
     check_tasks(u32::try_from(ranges.len()).unwrap_or(u32::MAX))?;
     for (least, most) in ranges {
@@ -234,7 +244,11 @@ fn within_each(
         .collect())
 }
 
-fn bimodal(law: &Bimodal, total: f64, stream: &mut Stream) -> Result<Vec<f64>, GenerateError> {
+fn bimodal(
+    law: &Bimodal,
+    total: f64,
+    stream: &mut RandomStream,
+) -> Result<Vec<f64>, GenerateError> {
     check_range(law.light.0, law.light.1)?;
     check_range(law.heavy.0, law.heavy.1)?;
     if !(0.0..=1.0).contains(&law.light_share) {
@@ -242,18 +256,18 @@ fn bimodal(law: &Bimodal, total: f64, stream: &mut Stream) -> Result<Vec<f64>, G
             share: law.light_share,
         });
     }
-    let mut found = Vec::new();
+    let mut utilisations = Vec::new();
     let mut left = total;
     while left > 0.0 {
-        if found.len() >= MOST_TASKS as usize {
+        if utilisations.len() >= MOST_TASKS as usize {
             return Err(GenerateError::Tasks {
                 tasks: MOST_TASKS + 1,
                 most: MOST_TASKS,
             });
         }
         let drawn = law.draw(stream).min(left);
-        found.push(drawn);
+        utilisations.push(drawn);
         left -= drawn;
     }
-    Ok(found)
+    Ok(utilisations)
 }

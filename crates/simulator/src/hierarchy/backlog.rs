@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::level::Place;
+use super::level::MemberPlace;
 use super::plan::Rank;
 use super::source::Job;
 
@@ -79,7 +79,7 @@ pub(super) struct Lone {
     pub(super) rank: Rank,
     /// The job that runs next, valid while the task has one; its work is what is left of it.
     pub(super) first: Job,
-    pub(super) place: Place,
+    pub(super) place: MemberPlace,
     /// The jobs behind the first, and how many releases were before theirs.
     pub(super) later: VecDeque<(Job, u64)>,
 }
@@ -95,7 +95,7 @@ impl Lone {
                 release: 0,
                 work: 0,
             },
-            place: Place::default(),
+            place: MemberPlace::default(),
             later: VecDeque::new(),
         }
     }
@@ -107,7 +107,7 @@ impl Lone {
             Rank::Fixed(rank) => rank,
             Rank::Deadline(relative) => job.release.saturating_add(relative.as_nanos()),
         };
-        self.place = Place { rank, since };
+        self.place = MemberPlace { rank, since };
     }
 
     /// The first job is done; returns whether another one waits.

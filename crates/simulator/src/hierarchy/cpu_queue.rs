@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::members::Members;
+use super::members::MemberSet;
 use crate::timers::Tournament;
 
 /// The key of a member that does not wait, and of a CPU without a member.
@@ -29,7 +29,7 @@ pub(super) struct CpuQueue {
     /// The CPU of each member.
     cpus: Vec<Option<usize>>,
     /// The CPUs without a member.
-    free: Members,
+    free: MemberSet,
     /// The CPUs whose members have ceased to be ready since the last choice.
     vacated: Vec<usize>,
     /// Room for the members that get a CPU by one choice, with their places.
@@ -39,7 +39,7 @@ pub(super) struct CpuQueue {
 impl CpuQueue {
     /// So many members, none of them ready, and so many CPUs.
     pub(super) fn new(members: usize, cpus: usize) -> Self {
-        let mut free = Members::default();
+        let mut free = MemberSet::default();
         (0..cpus).for_each(|cpu| free.insert(cpu));
         Self {
             waiting: BinaryHeap::new(),
@@ -95,7 +95,7 @@ impl CpuQueue {
     #[inline]
     pub(super) fn choose(
         &mut self,
-        ready: &Members,
+        ready: &MemberSet,
         mut changed: impl FnMut(usize, Option<usize>),
     ) {
         while let Some(cpu) = self.vacated.pop() {

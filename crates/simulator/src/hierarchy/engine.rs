@@ -2,17 +2,17 @@
 
 use tailbound_time::Duration;
 
-use super::Outcome;
+use super::SimulationEnd;
 use super::backlog::{Backlog, Waiting};
-use super::guest::Guest;
-use super::level::{Child, Level, Place};
-use super::locks::Locks;
-use super::members::Members;
-use super::plan::{self, Member, Plan, Rank, Speed};
-use super::problem::PlanError;
+use super::guest::GuestState;
+use super::level::{Child, LevelState, MemberPlace};
+use super::locks::LockStates;
+use super::members::MemberSet;
+use super::plan::{self, HierarchyPlan, LevelMember, Rank, Speed};
+use super::problem::HierarchyError;
 use super::processor::Processor;
 use super::sink::{Completion, Piece, Sink};
-use super::source::{Job, Source};
+use super::source::{Job, JobSource};
 use crate::timers::{NEVER, Timers};
 use tailbound_reservation::Account;
 
@@ -28,15 +28,15 @@ const FIRST_IN_SEQUENCE: u64 = 1 << 63;
 /// becomes of locks (in the order of the CPUs), then used-up budgets and turns, then releases (in the
 /// order of the source), then the choice of what runs next.
 pub(super) struct Engine {
-    pub(super) levels: Vec<Level>,
-    pub(super) tasks: Vec<Task>,
-    pub(super) locks: Locks,
-    pub(super) guests: Vec<Guest>,
+    pub(super) levels: Vec<LevelState>,
+    pub(super) tasks: Vec<TaskState>,
+    pub(super) locks: LockStates,
+    pub(super) guests: Vec<GuestState>,
     pub(super) cpus: Vec<Processor>,
     /// The CPUs, fastest first.
     pub(super) by_speed: Vec<usize>,
     /// The members of the outermost level that are pinned to each CPU; empty, if none are.
-    pub(super) pinned: Vec<Members>,
+    pub(super) pinned: Vec<MemberSet>,
     /// Room for the choice of members for several CPUs.
     pub(super) chosen: Vec<usize>,
     /// Whether an event costs no more than what it touches: the members of the host have one queue for
@@ -88,7 +88,7 @@ pub(super) struct Costs {
     tick_period_ns: u64,
 }
 
-pub(super) struct Task {
+pub(super) struct TaskState {
     pub(super) level: usize,
     pub(super) member: usize,
     /// The CPU that takes the interrupts of its releases.
@@ -101,9 +101,9 @@ pub(super) struct Task {
 }
 
 impl Engine {
-    pub(super) fn new(plan: &Plan) -> Result<Self, PlanError> {
+    pub(super) fn new(plan: &HierarchyPlan) -> Result<Self, HierarchyError> {
         if plan.cpus.is_empty() {
-            return Err(PlanError::NoCpu);
+            return Err(HierarchyError::NoCpu);
         }
         let (cpus, scale) = processors(plan);
         let mut by_speed: Vec<usize> = (0..cpus.len()).collect();
@@ -112,7 +112,7 @@ impl Engine {
         let mut engine = Self {
             levels: Vec::new(),
             tasks: Vec::new(),
-            locks: Locks::new(plan, scale)?,
+            locks: LockStates::new(plan, scale)?,
             guests: Vec::new(),
             limits: Timers::new(cpus.len()),
             cpus,
@@ -169,7 +169,7 @@ impl Engine {
         if pinned.is_empty() {
             return;
         }
-        self.pinned = vec![Members::default(); self.cpus.len()];
+        self.pinned = vec![MemberSet::default(); self.cpus.len()];
         for (member, cpu) in pinned.iter().enumerate() {
             self.pinned[*cpu].insert(member);
         }
@@ -196,25 +196,30 @@ impl Engine {
         rank: Rank,
         account: Account,
         guests: &mut Vec<&'a plan::Guest>,
-    ) -> Result<(), PlanError> {
+    ) -> Result<(), HierarchyError> {
         let index = self.levels.len();
         // A member that is alone has nobody to give its turn to.
         let quantum = plan.quantum.filter(|_| plan.positions() > 1);
         let quantum = quantum.map(|quantum| quantum.as_nanos().max(1));
-        self.levels
-            .push(Level::new(parent, rank, account, plan.preemptive, quantum));
+        self.levels.push(LevelState::new(
+            parent,
+            rank,
+            account,
+            plan.preemptive,
+            quantum,
+        ));
         for member in &plan.members {
             match member {
-                Member::Task(task) => {
+                LevelMember::Task(task) => {
                     let child = Child::Task(self.tasks.len());
                     let position = self.levels[index].add(child);
                     self.add_task(task, index, position);
                 }
-                Member::Guest(guest) => {
+                LevelMember::Guest(guest) => {
                     self.add_guest(guest, index)?;
                     guests.push(guest);
                 }
-                Member::Reservation(inner) => {
+                LevelMember::Reservation(inner) => {
                     let number = self.levels.len();
                     let account = inner.supply().account(number)?;
                     let position = self.levels[index].add(Child::Level(number));
@@ -226,8 +231,8 @@ impl Engine {
         Ok(())
     }
 
-    pub(super) fn add_task(&mut self, task: &plan::Task, level: usize, member: usize) {
-        self.tasks.push(Task {
+    pub(super) fn add_task(&mut self, task: &plan::PlannedTask, level: usize, member: usize) {
+        self.tasks.push(TaskState {
             level,
             member,
             home: 0,
@@ -240,14 +245,14 @@ impl Engine {
     /// Runs until all jobs are done, or up to the horizon.
     pub(super) fn run<S: Sink>(
         &mut self,
-        source: &mut impl Source,
+        source: &mut impl JobSource,
         sink: &mut S,
         horizon: u64,
-    ) -> Result<Outcome, PlanError> {
+    ) -> Result<SimulationEnd, HierarchyError> {
         let ended = self.go_on(source, sink, horizon);
         self.tell_pieces(sink);
         self.book_all(sink);
-        ended.map(|()| Outcome {
+        ended.map(|()| SimulationEnd {
             unfinished: self.unfinished,
             end: Duration::from_nanos(self.now),
         })
@@ -255,10 +260,10 @@ impl Engine {
 
     fn go_on<S: Sink>(
         &mut self,
-        source: &mut impl Source,
+        source: &mut impl JobSource,
         sink: &mut S,
         horizon: u64,
-    ) -> Result<(), PlanError> {
+    ) -> Result<(), HierarchyError> {
         // Budgets may pass before anything is released.
         self.choose();
         loop {
@@ -269,7 +274,7 @@ impl Engine {
             let timers = self.timers.earliest().min(release.unwrap_or(NEVER));
             let next = timers.min(self.limits.earliest()).min(horizon);
             if next >= END_OF_TIME_NS {
-                return Err(PlanError::Overflow);
+                return Err(HierarchyError::Overflow);
             }
             self.now = next.max(self.now);
             // The operating system may take a CPU at any event, whatever happens there.
@@ -443,7 +448,7 @@ impl Engine {
     }
 
     /// What the work of a CPU has come to: the boundary of a section, or the end of a job.
-    fn progress(&mut self, cpu: usize, sink: &mut impl Sink) -> Result<(), PlanError> {
+    fn progress(&mut self, cpu: usize, sink: &mut impl Sink) -> Result<(), HierarchyError> {
         let Some(task) = self.cpus[cpu].running else {
             return Ok(());
         };
@@ -458,7 +463,7 @@ impl Engine {
             self.cpus[cpu].looks |= self.locks.is_blocked(task);
             self.new_limit = true;
         }
-        let Task { level, member, .. } = self.tasks[task];
+        let TaskState { level, member, .. } = self.tasks[task];
         let backlog = &mut self.tasks[task].backlog;
         if backlog.first().is_none_or(|first| first.left > 0) {
             return Ok(());
@@ -518,7 +523,7 @@ impl Engine {
         }
     }
 
-    fn release(&mut self, job: Job, sink: &mut impl Sink) -> Result<(), PlanError> {
+    fn release(&mut self, job: Job, sink: &mut impl Sink) -> Result<(), HierarchyError> {
         job.check(self.tasks.len(), self.now)?;
         sink.released(&job);
         if self.has_overheads {
@@ -578,7 +583,7 @@ impl Engine {
         self.sequence - 1
     }
 
-    pub(super) fn member_ready(&mut self, level: usize, member: usize, place: Place) {
+    pub(super) fn member_ready(&mut self, level: usize, member: usize, place: MemberPlace) {
         self.book_level(level);
         let scheduler = &mut self.levels[level];
         let had_work = scheduler.has_work();
@@ -653,7 +658,7 @@ impl Engine {
                 self.sequence - 1 - front
             }
         };
-        let place = Place { rank, since };
+        let place = MemberPlace { rank, since };
         let passes = passes && !runs;
         if outer.set_passing(member, passes.then_some(place)) {
             self.book_level(parent);
@@ -681,12 +686,12 @@ impl Engine {
     }
 
     /// The place of a task in its level; none if it has no job, or waits for a lock.
-    pub(super) fn place_of(&self, task: usize) -> Option<Place> {
+    pub(super) fn place_of(&self, task: usize) -> Option<MemberPlace> {
         if self.locks.is_blocked(task) {
             return None;
         }
         let first = self.tasks[task].backlog.first()?;
-        Some(Place {
+        Some(MemberPlace {
             rank: self.effective_rank(task),
             since: first.sequence,
         })
@@ -694,7 +699,7 @@ impl Engine {
 }
 
 /// The CPUs of a plan, and how many units of work there are in a nanosecond at full speed.
-fn processors(plan: &Plan) -> (Vec<Processor>, u64) {
+fn processors(plan: &HierarchyPlan) -> (Vec<Processor>, u64) {
     let all_full = plan.cpus.iter().all(|speed| *speed == Speed::FULL);
     let unit = |speed: &Speed| {
         if all_full {
@@ -709,7 +714,7 @@ fn processors(plan: &Plan) -> (Vec<Processor>, u64) {
 
 /// Whether an event can cost no more than what it touches: nobody moves to a faster CPU, stays where it
 /// began, or loses time to the operating system.
-fn is_chosen_by_event(plan: &Plan) -> bool {
+fn is_chosen_by_event(plan: &HierarchyPlan) -> bool {
     plan.cpus.len() > 1
         && plan.cpus.iter().all(|speed| *speed == plan.cpus[0])
         && plan.root.preemptive
@@ -724,11 +729,11 @@ fn shares_budgets(plan: &Plan) -> bool {
 }
 
 impl Costs {
-    fn new(plan: &Plan) -> Result<Self, PlanError> {
+    fn new(plan: &HierarchyPlan) -> Result<Self, HierarchyError> {
         let overheads = plan.overheads;
         let tick = overheads.tick.filter(|tick| !tick.period.is_zero());
         if let Some(tick) = tick.filter(|tick| tick.cost >= tick.period) {
-            return Err(PlanError::Tick {
+            return Err(HierarchyError::Tick {
                 cost: tick.cost,
                 period: tick.period,
             });

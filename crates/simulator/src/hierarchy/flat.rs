@@ -10,13 +10,13 @@ use std::hint::select_unpredictable;
 use tailbound_reservation::Rule;
 use tailbound_time::Duration;
 
-use super::Outcome;
+use super::SimulationEnd;
 use super::backlog::Lone;
 use super::engine::END_OF_TIME_NS;
-use super::plan::{Level, Member, Plan, Rank, Speed};
-use super::problem::PlanError;
+use super::plan::{HierarchyPlan, Level, LevelMember, Rank, Speed};
+use super::problem::HierarchyError;
 use super::sink::{Completion, Piece, Sink};
-use super::source::{Job, Source};
+use super::source::{Job, JobSource};
 use crate::timers::NEVER;
 
 /// A bit for each task.
@@ -44,7 +44,7 @@ pub(super) struct Flat {
 
 impl Flat {
     /// `None` where only the general engine can do it.
-    pub(super) fn of(plan: &Plan) -> Option<Self> {
+    pub(super) fn of(plan: &HierarchyPlan) -> Option<Self> {
         let (level, reservation) = innermost(&plan.root);
         let plain = plan.cpus == [Speed::FULL]
             && plan.overheads.is_free()
@@ -59,7 +59,7 @@ impl Flat {
         let mut tasks = members
             .map(|(position, member)| match member {
                 // On the host itself there is nothing that a boost could lift.
-                Member::Task(task)
+                LevelMember::Task(task)
                     if task.sections.is_empty() && (reservation == 0 || task.boost.is_none()) =>
                 {
                     Some(Lone::new(position, task.rank))
@@ -87,10 +87,10 @@ impl Flat {
     /// Runs until all jobs are done, or up to the horizon.
     pub(super) fn run<S: Sink>(
         &mut self,
-        source: &mut impl Source,
+        source: &mut impl JobSource,
         sink: &mut S,
         horizon: u64,
-    ) -> Result<Outcome, PlanError> {
+    ) -> Result<SimulationEnd, HierarchyError> {
         if self.by_rank {
             self.run_in_order::<true, S>(source, sink, horizon)
         } else {
@@ -100,10 +100,10 @@ impl Flat {
 
     fn run_in_order<const BY_RANK: bool, S: Sink>(
         &mut self,
-        source: &mut impl Source,
+        source: &mut impl JobSource,
         sink: &mut S,
         horizon: u64,
-    ) -> Result<Outcome, PlanError> {
+    ) -> Result<SimulationEnd, HierarchyError> {
         let mut now = 0_u64;
         loop {
             let release = source.next_release();
@@ -119,7 +119,7 @@ impl Flat {
             // Not before now, where the source is out of order.
             let until = next.min(end).max(now);
             if until >= END_OF_TIME_NS {
-                return Err(PlanError::Overflow);
+                return Err(HierarchyError::Overflow);
             }
             if let Some(running) = running {
                 self.go_on::<BY_RANK, S>(running, now, until, sink);
@@ -141,7 +141,7 @@ impl Flat {
         {
             self.tell_piece(running, self.since, now, sink);
         }
-        Ok(Outcome {
+        Ok(SimulationEnd {
             unfinished: self.unfinished(),
             end: Duration::from_nanos(now),
         })
@@ -265,7 +265,7 @@ impl Flat {
 /// The level whose members alone share the CPU, and how many reservations without a limit it lies in.
 fn innermost(root: &Level) -> (&Level, usize) {
     let (mut level, mut depth) = (root, 0);
-    while let [Member::Reservation(only)] = level.members.as_slice()
+    while let [LevelMember::Reservation(only)] = level.members.as_slice()
         && only.rule == Rule::Unlimited
     {
         level = &only.inside;

@@ -3,13 +3,13 @@
 use tailbound_reservation::Account;
 
 use super::engine::Engine;
-use super::level::{Child, Level};
+use super::level::{Child, LevelState};
 use super::plan::{self, Rank};
-use super::problem::PlanError;
+use super::problem::HierarchyError;
 
 /// A guest in the course of a simulation. Its queue is a level without a parent; the level of each of its
 /// virtual CPUs has all tasks as members, of which at most the one that the guest put there is ready.
-pub(super) struct Guest {
+pub(super) struct GuestState {
     queue: usize,
     /// The levels of its virtual CPUs.
     vcpus: Vec<usize>,
@@ -21,7 +21,7 @@ pub(super) struct Guest {
     is_exhausted: bool,
 }
 
-impl Guest {
+impl GuestState {
     /// The level of its first virtual CPU.
     pub(super) fn first_vcpu(&self) -> usize {
         self.vcpus[0]
@@ -31,9 +31,13 @@ impl Guest {
 impl Engine {
     /// Adds the virtual CPUs of a guest to a level, and its tasks. Its queue comes with
     /// [`Engine::add_queues`], behind all reservations, which are numbered by their levels.
-    pub(super) fn add_guest(&mut self, guest: &plan::Guest, outer: usize) -> Result<(), PlanError> {
+    pub(super) fn add_guest(
+        &mut self,
+        guest: &plan::Guest,
+        outer: usize,
+    ) -> Result<(), HierarchyError> {
         if guest.vcpus.is_empty() {
-            return Err(PlanError::NoVirtualCpu);
+            return Err(HierarchyError::NoVirtualCpu);
         }
         if guest.shares_budget && outer > 0 {
             return Err(PlanError::SharedInside);
@@ -45,7 +49,7 @@ impl Engine {
             let account = guest.account(vcpu, number)?;
             let position = self.levels[outer].add(Child::Level(number));
             let parent = Some((outer, position));
-            let mut level = Level::new(parent, vcpu.rank, account, true, None);
+            let mut level = LevelState::new(parent, vcpu.rank, account, true, None);
             level.shared_by = guest.shares_budget.then_some(self.guests.len());
             for task in tasks.clone() {
                 level.add(Child::Task(task));
@@ -56,13 +60,13 @@ impl Engine {
         for (member, task) in guest.tasks.iter().enumerate() {
             if task.boost.is_some() && guest.vcpus.len() > 1 {
                 let task = self.tasks.len();
-                return Err(PlanError::BoostInGuest { task });
+                return Err(HierarchyError::BoostInGuest { task });
             }
             // Where the queue will be is known when all levels are there.
             self.add_task(task, usize::MAX, member);
         }
         let assigned = vec![None; vcpus.len()];
-        self.guests.push(Guest {
+        self.guests.push(GuestState {
             queue: tasks.start,
             vcpus,
             assigned,
@@ -77,7 +81,7 @@ impl Engine {
         for (index, guest) in plans.iter().enumerate() {
             let first = self.guests[index].queue;
             let number = self.levels.len();
-            let mut level = Level::new(None, Rank::Fixed(0), Account::unlimited(), true, None);
+            let mut level = LevelState::new(None, Rank::Fixed(0), Account::unlimited(), true, None);
             level.guest = Some(index);
             level.run_several();
             for task in first..first + guest.tasks.len() {
@@ -91,7 +95,7 @@ impl Engine {
 
     /// Gives the first tasks of a guest a virtual CPU each, after something about them has changed.
     pub(super) fn distribute(&mut self, guest: usize) {
-        let Guest { queue, vcpus, .. } = &self.guests[guest];
+        let GuestState { queue, vcpus, .. } = &self.guests[guest];
         let first = self.levels[*queue].first_ready_of(vcpus.len());
         for position in 0..self.guests[guest].vcpus.len() {
             let has = self.guests[guest].assigned[position];

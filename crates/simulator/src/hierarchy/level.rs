@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tailbound_reservation::Account;
 
 use super::cpu_queue::CpuQueue;
-use super::members::Members;
+use super::members::MemberSet;
 use super::plan::Rank;
 use crate::timers::NEVER;
 
@@ -20,14 +20,14 @@ pub(super) enum Child {
 
 /// The place of a member in the order of its level; the lower one first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct MemberPlace {
     /// By the member's rank.
     pub(super) rank: u64,
     /// Among equals: when it got ready, or its turn ended, in the order of such things.
     pub(super) since: u64,
 }
 
-impl Place {
+impl MemberPlace {
     /// A number that is in the order of the places.
     #[inline]
     pub(super) fn as_one(self) -> u128 {
@@ -38,7 +38,7 @@ impl Place {
 /// What boosts a level: the jobs of a task that are not done, of which the last one was released last and
 /// ends last, so that it counts.
 #[derive(Clone, Copy, Debug)]
-struct Boost {
+struct LevelBoost {
     task: usize,
     /// When the boost ends at the latest.
     until: u64,
@@ -49,14 +49,14 @@ struct Boost {
 #[derive(Clone, Debug)]
 enum Several {
     /// In their order; who runs is chosen anew each time.
-    InOrder(BTreeSet<(Place, usize)>),
+    InOrder(BTreeSet<(MemberPlace, usize)>),
     /// With the CPUs that they have.
     OnCpus(CpuQueue),
 }
 
 /// A scheduler in the course of a simulation.
 #[derive(Clone, Debug)]
-pub(super) struct Level {
+pub(super) struct LevelState {
     /// The level and the position in it that it is a member of.
     pub(super) parent: Option<(usize, usize)>,
     /// Its rank as a member of that level.
@@ -73,25 +73,25 @@ pub(super) struct Level {
     /// something happens to them.
     pub(super) cpu: Option<usize>,
     /// The tasks whose jobs boost it.
-    boosts: Vec<Boost>,
+    boosts: Vec<LevelBoost>,
     /// The length of a turn among equals; never ending without turns.
     quantum: u64,
     /// What is left of each member's turn.
     turns: Vec<u64>,
     pub(super) children: Vec<Child>,
-    places: Vec<Place>,
-    ready: Members,
+    places: Vec<MemberPlace>,
+    ready: MemberSet,
     /// The first of the ready members, where one of them runs at a time.
     first_ready: Option<usize>,
     /// Where several of the ready members run at a time.
     several: Option<Several>,
     /// Members without work whose budget passes.
-    passing: Members,
+    passing: MemberSet,
     /// The members whose jobs have begun and may not be interrupted from within.
-    begun: Members,
+    begun: MemberSet,
 }
 
-impl Level {
+impl LevelState {
     pub(super) fn new(
         parent: Option<(usize, usize)>,
         rank: Rank,
@@ -113,11 +113,11 @@ impl Level {
             turns: Vec::new(),
             children: Vec::new(),
             places: Vec::new(),
-            ready: Members::default(),
+            ready: MemberSet::default(),
             first_ready: None,
             several: None,
-            passing: Members::default(),
-            begun: Members::default(),
+            passing: MemberSet::default(),
+            begun: MemberSet::default(),
         }
     }
 
@@ -135,20 +135,20 @@ impl Level {
     /// Adds a member that is not ready.
     pub(super) fn add(&mut self, child: Child) -> usize {
         self.children.push(child);
-        self.places.push(Place { rank: 0, since: 0 });
+        self.places.push(MemberPlace { rank: 0, since: 0 });
         self.turns.push(self.quantum);
         self.children.len() - 1
     }
 
     /// A job of a task boosts it, until an instant at most.
     pub(super) fn boost(&mut self, task: usize, until: u64) {
-        let known = self.boosts.iter_mut().find(|boost| boost.task == task);
-        match known {
+        let boost = self.boosts.iter_mut().find(|boost| boost.task == task);
+        match boost {
             Some(boost) => {
                 boost.until = until;
                 boost.jobs += 1;
             }
-            None => self.boosts.push(Boost {
+            None => self.boosts.push(LevelBoost {
                 task,
                 until,
                 jobs: 1,
@@ -184,7 +184,7 @@ impl Level {
 
     /// The place that a member has, or had last.
     #[inline]
-    pub(super) fn place(&self, member: usize) -> Place {
+    pub(super) fn place(&self, member: usize) -> MemberPlace {
         self.places[member]
     }
 
@@ -195,7 +195,7 @@ impl Level {
     }
 
     #[inline]
-    pub(super) fn set_ready(&mut self, member: usize, place: Place) {
+    pub(super) fn set_ready(&mut self, member: usize, place: MemberPlace) {
         if self.several.is_some() {
             self.set_ready_among_several(member, place);
             return;
@@ -223,7 +223,7 @@ impl Level {
 
     // Out of line: most levels run one member at a time, and are slower around the code of a tree.
     #[inline(never)]
-    fn set_ready_among_several(&mut self, member: usize, place: Place) {
+    fn set_ready_among_several(&mut self, member: usize, place: MemberPlace) {
         match &mut self.several {
             Some(Several::InOrder(in_order)) => {
                 in_order.remove(&(self.places[member], member));
@@ -266,7 +266,7 @@ impl Level {
     /// Whether the budget of a member passes at this place from now on, or at none; returns whether
     /// that is new.
     #[inline]
-    pub(super) fn set_passing(&mut self, member: usize, place: Option<Place>) -> bool {
+    pub(super) fn set_passing(&mut self, member: usize, place: Option<MemberPlace>) -> bool {
         let passed = self.passes(member);
         let Some(place) = place else {
             if passed {
@@ -284,7 +284,7 @@ impl Level {
     /// Its turn is over: it stands behind its equals.
     #[inline]
     pub(super) fn end_turn(&mut self, member: usize, since: u64) {
-        let place = Place {
+        let place = MemberPlace {
             since,
             ..self.places[member]
         };
@@ -342,9 +342,9 @@ impl Level {
     }
 
     /// The member of a set that comes first, and the one whose budget passes meanwhile.
-    pub(super) fn first_among(&self, set: &Members) -> (Option<usize>, Option<usize>) {
-        let among = |members: &Members| {
-            let mut both = Members::default();
+    pub(super) fn first_among(&self, set: &MemberSet) -> (Option<usize>, Option<usize>) {
+        let among = |members: &MemberSet| {
+            let mut both = MemberSet::default();
             let inside = members.iter().filter(|member| set.contains(*member));
             inside.for_each(|member| both.insert(member));
             both
@@ -432,13 +432,13 @@ impl Level {
         }
     }
 
-    fn order(&self, member: usize) -> (Place, usize) {
+    fn order(&self, member: usize) -> (MemberPlace, usize) {
         (self.places[member], member)
     }
 
     /// The member that comes first; among equal places the one that stands first.
     #[inline]
-    fn least(&self, members: &Members) -> Option<usize> {
+    fn least(&self, members: &MemberSet) -> Option<usize> {
         members.least_by(|member| self.places[member])
     }
 }

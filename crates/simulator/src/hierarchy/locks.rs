@@ -4,13 +4,13 @@ use tailbound_model::LockProtocol;
 use tailbound_time::Duration;
 
 use super::engine::Engine;
-use super::plan::{Level, Member, Plan, Rank, Task};
-use super::problem::PlanError;
+use super::plan::{HierarchyPlan, Level, LevelMember, PlannedTask, Rank};
+use super::problem::HierarchyError;
 use crate::timers::NEVER;
 
 /// The locks of a plan in the course of a simulation.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Locks {
+pub(super) struct LockStates {
     locks: Vec<Lock>,
     /// Where the sections of each task begin and end.
     boundaries: Vec<Vec<Boundary>>,
@@ -43,9 +43,9 @@ struct Boundary {
     begins: bool,
 }
 
-impl Locks {
+impl LockStates {
     /// The locks of a plan, with so many units of work in a nanosecond.
-    pub(super) fn new(plan: &Plan, scale: u64) -> Result<Self, PlanError> {
+    pub(super) fn new(plan: &HierarchyPlan, scale: u64) -> Result<Self, HierarchyError> {
         let lock = |protocol: &LockProtocol| Lock {
             protocol: *protocol,
             level: None,
@@ -68,15 +68,15 @@ impl Locks {
         cpus: usize,
         scale: u64,
         number: &mut usize,
-    ) -> Result<(), PlanError> {
+    ) -> Result<(), HierarchyError> {
         let own = *number;
         for member in &level.members {
             match member {
-                Member::Task(task) => {
+                LevelMember::Task(task) => {
                     self.add_task(task, scale, own)?;
                     self.refuse_ceiling(task, cpus)?;
                 }
-                Member::Guest(guest) => {
+                LevelMember::Guest(guest) => {
                     // A level of its own, which is called by its first virtual CPU.
                     let level = *number + 1;
                     *number += guest.vcpus.len();
@@ -85,7 +85,7 @@ impl Locks {
                         self.refuse_ceiling(task, guest.vcpus.len())?;
                     }
                 }
-                Member::Reservation(inner) => {
+                LevelMember::Reservation(inner) => {
                     *number += 1;
                     self.add_level(&inner.inside, 1, scale, number)?;
                 }
@@ -95,16 +95,21 @@ impl Locks {
     }
 
     /// The priority ceiling protocol is for one CPU, virtual ones too.
-    fn refuse_ceiling(&self, task: &Task, cpus: usize) -> Result<(), PlanError> {
+    fn refuse_ceiling(&self, task: &PlannedTask, cpus: usize) -> Result<(), HierarchyError> {
         let locks = task.sections.iter();
         let mut protocols = locks.filter_map(|section| self.locks.get(section.lock));
         if cpus > 1 && protocols.any(|lock| lock.protocol == LockProtocol::Ceiling) {
-            return Err(PlanError::CeilingOnSeveralCpus { cpus });
+            return Err(HierarchyError::CeilingOnSeveralCpus { cpus });
         }
         Ok(())
     }
 
-    fn add_task(&mut self, task: &Task, scale: u64, level: usize) -> Result<(), PlanError> {
+    fn add_task(
+        &mut self,
+        task: &PlannedTask,
+        scale: u64,
+        level: usize,
+    ) -> Result<(), HierarchyError> {
         let number = self.boundaries.len();
         self.boundaries.push(boundaries(task, number, scale)?);
         self.held.push(Vec::new());
@@ -113,14 +118,14 @@ impl Locks {
         let locks = self.locks.len();
         for section in &task.sections {
             let Some(lock) = self.locks.get_mut(section.lock) else {
-                return Err(PlanError::UnknownLock {
+                return Err(HierarchyError::UnknownLock {
                     task: number,
                     lock: section.lock,
                     locks,
                 });
             };
             if lock.level.replace(level).is_some_and(|it| it != level) {
-                return Err(PlanError::LockAcrossLevels {
+                return Err(HierarchyError::LockAcrossLevels {
                     lock: section.lock,
                     task: number,
                 });
@@ -129,7 +134,7 @@ impl Locks {
                 (Rank::Fixed(rank), _) => lock.ceiling = lock.ceiling.min(rank),
                 (Rank::Deadline(_), LockProtocol::None | LockProtocol::Inheritance) => {}
                 (Rank::Deadline(_), LockProtocol::Ceiling | LockProtocol::ImmediateCeiling) => {
-                    return Err(PlanError::CeilingOfDeadlines { task: number });
+                    return Err(HierarchyError::CeilingOfDeadlines { task: number });
                 }
             }
         }
@@ -187,7 +192,11 @@ impl Locks {
 }
 
 /// The boundaries of a task's sections, in the order in which a job comes to them.
-fn boundaries(task: &Task, number: usize, scale: u64) -> Result<Vec<Boundary>, PlanError> {
+fn boundaries(
+    task: &PlannedTask,
+    number: usize,
+    scale: u64,
+) -> Result<Vec<Boundary>, HierarchyError> {
     let mut sections: Vec<(u64, u64, usize, usize)> = task
         .sections
         .iter()
@@ -215,7 +224,7 @@ fn boundaries(task: &Task, number: usize, scale: u64) -> Result<Vec<Boundary>, P
         }
         let crosses = open.last().is_some_and(|(until, _)| *until < end);
         if crosses || begin == end || open.iter().any(|(_, held)| *held == lock) {
-            return Err(PlanError::Sections {
+            return Err(HierarchyError::Sections {
                 task: number,
                 section,
             });
@@ -235,7 +244,7 @@ fn boundaries(task: &Task, number: usize, scale: u64) -> Result<Vec<Boundary>, P
 
 impl Engine {
     /// Takes and gives back what the running job's sections say that it has come to.
-    pub(super) fn pass_boundaries(&mut self, task: usize) -> Result<(), PlanError> {
+    pub(super) fn pass_boundaries(&mut self, task: usize) -> Result<(), HierarchyError> {
         while let Some(first) = self.tasks[task].backlog.first() {
             let next = self.locks.boundaries[task].get(first.boundary).copied();
             let Some(boundary) = next.filter(|next| next.done <= first.done()) else {
@@ -257,14 +266,14 @@ impl Engine {
     }
 
     /// The task holds the lock, or waits for it: then this is false.
-    fn acquire(&mut self, task: usize, lock: usize) -> Result<bool, PlanError> {
+    fn acquire(&mut self, task: usize, lock: usize) -> Result<bool, HierarchyError> {
         let rank = self.effective_rank(task);
         let Some(obstacle) = self.locks.obstacle(task, rank, lock) else {
             self.hold(task, lock);
             return Ok(true);
         };
         if self.locks.waits_for_itself(task, obstacle) {
-            return Err(PlanError::Deadlock {
+            return Err(HierarchyError::Deadlock {
                 task,
                 lock,
                 at: Duration::from_nanos(self.now),
@@ -359,7 +368,7 @@ impl Engine {
         let (level, member) = (self.tasks[task].level, self.tasks[task].member);
         let rank = self.effective_rank(task);
         if let Some(since) = self.levels[level].since(member) {
-            self.member_ready(level, member, super::level::Place { rank, since });
+            self.member_ready(level, member, super::level::MemberPlace { rank, since });
         }
     }
 }

@@ -2,13 +2,13 @@
 
 /// A set of positions in a level. The first 64 of them have a word at hand.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Members {
+pub(super) struct MemberSet {
     low: u64,
     high: Vec<u64>,
     count: usize,
 }
 
-impl Members {
+impl MemberSet {
     pub(super) fn of(positions: &[usize]) -> Self {
         let mut members = Self::default();
         positions.iter().for_each(|member| members.insert(*member));
@@ -33,11 +33,11 @@ impl Members {
         let mut least = low.next()?;
         // Mostly there is one, whose key does not matter.
         if low.0 != 0 {
-            let mut known = key(least);
+            let mut least_key = key(least);
             for member in low {
                 let this = key(member);
-                if this < known {
-                    (least, known) = (member, this);
+                if this < least_key {
+                    (least, least_key) = (member, this);
                 }
             }
         }
@@ -131,7 +131,7 @@ mod tests {
     proptest! {
         #[test]
         fn is_the_set_that_it_stands_for(changes in prop::collection::vec((0_usize..200, any::<bool>()), 0..100)) {
-            let mut members = Members::default();
+            let mut members = MemberSet::default();
             let mut plain = BTreeSet::new();
             for (member, enters) in changes {
                 if enters {

@@ -19,16 +19,19 @@ mod source;
 
 use tailbound_time::Duration;
 
-pub use plan::{Guest, Level, Member, Plan, Rank, Reservation, Section, Speed, Task, VirtualCpu};
-pub use problem::PlanError;
+pub use plan::{
+    Guest, HierarchyPlan, Level, LevelMember, LockSection, PlannedReservation, PlannedTask, Rank,
+    Speed, VirtualCpu,
+};
+pub use problem::HierarchyError;
 pub use sink::{Completion, Piece, Sink};
-pub use source::{Job, PeriodicJobs, PeriodicTask, Source};
+pub use source::{Job, JobSource, PeriodicJobs, PeriodicSource};
 pub use tailbound_model::LockProtocol;
 pub use tailbound_reservation::{ReservationError, Rule, ServerKind, Window};
 
 /// How a simulation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct SimulationEnd {
     /// Jobs that were released and not done.
     pub unfinished: u64,
     /// How much time had passed.
@@ -39,13 +42,13 @@ pub struct Outcome {
 /// happens.
 ///
 /// # Errors
-/// [`PlanError`] says what of the plan or of the source is at fault.
+/// [`HierarchyError`] says what of the plan or of the source is at fault.
 pub fn simulate_plan(
-    plan: &Plan,
-    source: &mut impl Source,
+    plan: &HierarchyPlan,
+    source: &mut impl JobSource,
     sink: &mut impl Sink,
     horizon: Option<Duration>,
-) -> Result<Outcome, PlanError> {
+) -> Result<SimulationEnd, HierarchyError> {
     check_pins(plan)?;
     let horizon_ns = horizon.map_or(u64::MAX, Duration::as_nanos);
     if let Some(mut flat) = flat::Flat::of(plan) {
@@ -56,19 +59,19 @@ pub fn simulate_plan(
     }
     let mut engine = engine::Engine::new(plan)?;
     if horizon.is_none() && !plan.overheads.is_free() {
-        return Err(PlanError::HorizonMissing);
+        return Err(HierarchyError::HorizonMissing);
     }
     engine.run(source, sink, horizon_ns)
 }
 
-fn check_pins(plan: &Plan) -> Result<(), PlanError> {
+fn check_pins(plan: &HierarchyPlan) -> Result<(), HierarchyError> {
     let (pinned, members, cpus) = (&plan.pinned, plan.root.positions(), plan.cpus.len());
     if !pinned.is_empty() && pinned.len() != members {
         let pinned = pinned.len();
-        return Err(PlanError::PinnedCount { pinned, members });
+        return Err(HierarchyError::PinnedCount { pinned, members });
     }
     match pinned.iter().position(|cpu| *cpu >= cpus) {
-        Some(member) => Err(PlanError::PinnedCpu {
+        Some(member) => Err(HierarchyError::PinnedCpu {
             member,
             cpu: pinned[member],
             cpus,

@@ -8,15 +8,15 @@
 use tailbound_reservation::Rule;
 use tailbound_time::Duration;
 
-use super::Outcome;
+use super::SimulationEnd;
 use super::backlog::Lone;
 use super::cpu_queue::CpuQueue;
 use super::engine::END_OF_TIME_NS;
-use super::members::Members;
-use super::plan::{self, Guest, Level, Member, Plan, Speed};
-use super::problem::PlanError;
+use super::members::MemberSet;
+use super::plan::{self, Guest, HierarchyPlan, Level, LevelMember, Speed};
+use super::problem::HierarchyError;
 use super::sink::{Completion, Piece, Sink};
-use super::source::{Job, Source};
+use super::source::{Job, JobSource};
 use crate::timers::{NEVER, Timers};
 
 /// Tasks that share one queue.
@@ -31,7 +31,7 @@ pub(super) struct OneQueue {
     /// happens at the same instant has happened, as hosts do.
     at_once: bool,
     /// The tasks that have a job.
-    ready: Members,
+    ready: MemberSet,
     /// The CPUs whose jobs have changed at this instant.
     changed: Vec<usize>,
     now: u64,
@@ -53,7 +53,7 @@ struct QueueCpu {
 
 impl OneQueue {
     /// `None` where only the general engine can do it.
-    pub(super) fn of(plan: &Plan) -> Option<Self> {
+    pub(super) fn of(plan: &HierarchyPlan) -> Option<Self> {
         let plain = plan.cpus.iter().all(|speed| *speed == Speed::FULL)
             && plan.cpus.len() > 1
             && plan.overheads.is_free()
@@ -64,18 +64,18 @@ impl OneQueue {
             return None;
         }
         match plan.root.members.as_slice() {
-            [Member::Guest(guest)] => Self::of_guest(guest, &plan.pinned),
+            [LevelMember::Guest(guest)] => Self::of_guest(guest, &plan.pinned),
             _ => Self::of_host(&plan.root, plan),
         }
     }
 
-    fn of_host(root: &Level, plan: &Plan) -> Option<Self> {
+    fn of_host(root: &Level, plan: &HierarchyPlan) -> Option<Self> {
         let tasks = root.members.iter().map(|member| match member {
             // On the host itself there is nothing that a boost could lift.
-            Member::Task(task) if task.sections.is_empty() => Some(task),
+            LevelMember::Task(task) if task.sections.is_empty() => Some(task),
             _ => None,
         });
-        let tasks: Vec<&plan::Task> = tasks.collect::<Option<_>>()?;
+        let tasks: Vec<&plan::PlannedTask> = tasks.collect::<Option<_>>()?;
         let cpus = (0..plan.cpus.len()).map(|number| (number, 0));
         let pinned = !plan.pinned.is_empty();
         (!pinned).then(|| Self::new(&tasks, cpus, false))
@@ -84,18 +84,18 @@ impl OneQueue {
     /// Of a guest whose virtual CPUs have a CPU each, in order.
     fn of_guest(guest: &Guest, pinned: &[usize]) -> Option<Self> {
         let unlimited = |vcpu: &plan::VirtualCpu| vcpu.rule == Rule::Unlimited;
-        let plain = |task: &plan::Task| task.sections.is_empty() && task.boost.is_none();
+        let plain = |task: &plan::PlannedTask| task.sections.is_empty() && task.boost.is_none();
         let fits = !pinned.is_empty()
             && pinned.is_sorted_by(|one, other| one < other)
             && guest.vcpus.iter().all(unlimited)
             && guest.tasks.iter().all(plain);
-        let tasks: Vec<&plan::Task> = guest.tasks.iter().collect();
+        let tasks: Vec<&plan::PlannedTask> = guest.tasks.iter().collect();
         let cpus = pinned.iter().copied().zip(1..);
         fits.then(|| Self::new(&tasks, cpus, true))
     }
 
     fn new(
-        tasks: &[&plan::Task],
+        tasks: &[&plan::PlannedTask],
         cpus: impl Iterator<Item = (usize, usize)>,
         at_once: bool,
     ) -> Self {
@@ -117,7 +117,7 @@ impl OneQueue {
             ends: Timers::new(cpus.len()),
             cpus,
             at_once,
-            ready: Members::default(),
+            ready: MemberSet::default(),
             changed: Vec::new(),
             now: 0,
             unfinished: 0,
@@ -128,13 +128,13 @@ impl OneQueue {
     /// Runs until all jobs are done, or up to the horizon.
     pub(super) fn run<S: Sink>(
         &mut self,
-        source: &mut impl Source,
+        source: &mut impl JobSource,
         sink: &mut S,
         horizon: u64,
-    ) -> Result<Outcome, PlanError> {
+    ) -> Result<SimulationEnd, HierarchyError> {
         let ended = self.go_on(source, sink, horizon);
         self.tell_pieces(sink);
-        ended.map(|()| Outcome {
+        ended.map(|()| SimulationEnd {
             unfinished: self.unfinished,
             end: Duration::from_nanos(self.now),
         })
@@ -142,10 +142,10 @@ impl OneQueue {
 
     fn go_on<S: Sink>(
         &mut self,
-        source: &mut impl Source,
+        source: &mut impl JobSource,
         sink: &mut S,
         horizon: u64,
-    ) -> Result<(), PlanError> {
+    ) -> Result<(), HierarchyError> {
         loop {
             let release = source.next_release();
             if release.is_none() && self.unfinished == 0 {
@@ -154,7 +154,7 @@ impl OneQueue {
             let next = self.ends.earliest().min(release.unwrap_or(NEVER));
             let next = next.min(horizon);
             if next >= END_OF_TIME_NS {
-                return Err(PlanError::Overflow);
+                return Err(HierarchyError::Overflow);
             }
             // Not before now, where the source is out of order.
             self.now = next.max(self.now);
@@ -215,7 +215,7 @@ impl OneQueue {
         }
     }
 
-    fn release(&mut self, job: Job, sink: &mut impl Sink) -> Result<(), PlanError> {
+    fn release(&mut self, job: Job, sink: &mut impl Sink) -> Result<(), HierarchyError> {
         job.check(self.tasks.len(), self.now)?;
         sink.released(&job);
         self.unfinished += 1;

@@ -4,7 +4,7 @@ use tailbound_model::{HostOverheads, LockProtocol, ServerKind};
 use tailbound_reservation::{Account, Rule};
 use tailbound_time::Duration;
 
-use super::problem::PlanError;
+use super::problem::HierarchyError;
 
 /// The CPUs of a host and what runs on them.
 ///
@@ -13,7 +13,7 @@ use super::problem::PlanError;
 /// virtual CPUs on several CPUs, a plan for each CPU does the same. The levels inside of reservations
 /// are for one CPU: a reservation runs on one CPU at a time, and may go on on another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct HierarchyPlan {
     /// How fast each CPU is.
     pub cpus: Vec<Speed>,
     /// What the operating system takes for itself.
@@ -23,7 +23,7 @@ pub struct Plan {
     /// that what ran, what overheads took and what was idle add up to what passed.
     pub overheads: HostOverheads,
     /// The locks: what holding each means for the order. A task asks for a lock when it has worked as long
-    /// as its [`Section`] says, and gives it back when the section, or the job, ends.
+    /// as its [`LockSection`] says, and gives it back when the section, or the job, ends.
     pub locks: Vec<LockProtocol>,
     /// The CPU of each member of the outermost level, of a guest that of each of its virtual CPUs in
     /// turn; empty, if all may run on all CPUs.
@@ -32,7 +32,7 @@ pub struct Plan {
     pub root: Level,
 }
 
-impl Plan {
+impl HierarchyPlan {
     /// One CPU at full speed, without overheads and locks.
     pub fn on_one_cpu(root: Level) -> Self {
         Self::global(1, root)
@@ -52,7 +52,7 @@ impl Plan {
 
 impl Level {
     /// A preemptive level where members of equal rank run to the end.
-    pub fn of(members: Vec<Member>) -> Self {
+    pub fn of(members: Vec<LevelMember>) -> Self {
         Self {
             preemptive: true,
             quantum: None,
@@ -65,8 +65,8 @@ impl Level {
         let members = self.members.iter();
         members
             .map(|member| match member {
-                Member::Task(_) | Member::Reservation(_) => 1,
-                Member::Guest(guest) => guest.vcpus.len(),
+                LevelMember::Task(_) | LevelMember::Reservation(_) => 1,
+                LevelMember::Guest(guest) => guest.vcpus.len(),
             })
             .sum()
     }
@@ -106,27 +106,27 @@ pub struct Level {
     /// Members of equal rank take turns of this length (round robin) instead of running to the end.
     pub quantum: Option<Duration>,
     /// What it schedules.
-    pub members: Vec<Member>,
+    pub members: Vec<LevelMember>,
 }
 
 /// What a level schedules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Member {
+pub enum LevelMember {
     /// A task.
-    Task(Task),
+    Task(PlannedTask),
     /// A reservation, with a level of its own inside.
-    Reservation(Reservation),
+    Reservation(PlannedReservation),
     /// Several reservations, with one queue inside.
     Guest(Guest),
 }
 
-/// A task: its jobs come from a [`Source`](super::Source), and run in the order of their release.
+/// A task: its jobs come from a [`JobSource`](super::JobSource), and run in the order of their release.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Task {
+pub struct PlannedTask {
     /// Its place in the order.
     pub rank: Rank,
     /// Its critical sections, which may lie within each other, but not overlap otherwise.
-    pub sections: Vec<Section>,
+    pub sections: Vec<LockSection>,
     /// Its jobs boost the reservations that it is inside of: as long as one is not done, and at most this
     /// long from its release on, these come before all members of their levels, the one that was boosted
     /// first before the others, and neither wait for budget nor spend any (thesis, section 2.4.2: VCPU
@@ -134,7 +134,7 @@ pub struct Task {
     pub boost: Option<Duration>,
 }
 
-impl Task {
+impl PlannedTask {
     /// A task without critical sections, which boosts nothing.
     pub fn of_rank(rank: Rank) -> Self {
         Self {
@@ -158,7 +158,7 @@ pub struct Guest {
     /// number of them may spend it at the same time. What is left of less than a nanosecond a virtual CPU is lost.
     pub shares_budget: bool,
     /// Its tasks, which interrupt each other.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<PlannedTask>,
 }
 
 /// A virtual CPU: a reservation whose work comes from its guest's queue.
@@ -199,9 +199,9 @@ impl Guest {
 
 impl VirtualCpu {
     /// The account of the reservation, which has this number among all.
-    pub(super) fn account(&self, number: usize) -> Result<Account, PlanError> {
+    pub(super) fn account(&self, number: usize) -> Result<Account, HierarchyError> {
         let account = Account::new(&self.rule, self.budget, self.period, self.phase);
-        account.map_err(|error| PlanError::Reservation {
+        account.map_err(|error| HierarchyError::Reservation {
             reservation: number,
             error,
         })
@@ -210,7 +210,7 @@ impl VirtualCpu {
 
 /// A part of each job of a task during which it holds a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Section {
+pub struct LockSection {
     /// Which lock of the plan; the tasks that use it are members of one level.
     pub lock: usize,
     /// It begins when the job has done this much work. A job with less work does not come to it.
@@ -221,7 +221,7 @@ pub struct Section {
 
 /// A reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reservation {
+pub struct PlannedReservation {
     /// Its place in the order.
     pub rank: Rank,
     /// How its budget is spent and comes back.
@@ -236,7 +236,7 @@ pub struct Reservation {
     pub inside: Level,
 }
 
-impl Reservation {
+impl PlannedReservation {
     /// What it is but for what is inside.
     pub(crate) fn supply(&self) -> VirtualCpu {
         VirtualCpu {

@@ -7,7 +7,7 @@ use tailbound_time::Duration;
 ///
 /// Reservations count in the order of the tree, from 1 (the host is 0), tasks from 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
+pub enum HierarchyError {
     /// A host without CPUs.
     #[error("the plan has no CPU; give it at least one")]
     NoCpu,

@@ -1,6 +1,6 @@
 //! A CPU in the course of a simulation.
 
-use super::members::Members;
+use super::members::MemberSet;
 
 /// What a CPU does.
 #[derive(Clone, Debug)]
@@ -73,8 +73,8 @@ pub(super) fn assign(cpus: &mut [Processor], by_speed: &[usize], chosen: &[usize
 }
 
 fn assign_equals(cpus: &mut [Processor], group: &[usize], members: &[usize]) {
-    let chosen = Members::of(members);
-    let mut staying = Members::default();
+    let chosen = MemberSet::of(members);
+    let mut staying = MemberSet::default();
     for cpu in group {
         let processor = &mut cpus[*cpu];
         processor.member = processor.member.filter(|member| chosen.contains(*member));

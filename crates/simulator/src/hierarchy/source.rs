@@ -2,7 +2,7 @@
 
 use tailbound_time::Duration;
 
-use super::problem::PlanError;
+use super::problem::HierarchyError;
 use crate::timers::{NEVER, Queue};
 
 /// A job that is released.
@@ -21,7 +21,7 @@ pub struct Job {
 impl Job {
     /// Refuses a job of none of so many tasks, and one that comes too late.
     #[inline(always)]
-    pub(super) fn check(&self, tasks: usize, now: u64) -> Result<(), PlanError> {
+    pub(super) fn check(&self, tasks: usize, now: u64) -> Result<(), HierarchyError> {
         let Self {
             task,
             number,
@@ -29,7 +29,7 @@ impl Job {
             ..
         } = *self;
         if task >= tasks {
-            return Err(PlanError::UnknownTask {
+            return Err(HierarchyError::UnknownTask {
                 number,
                 task,
                 tasks,
@@ -37,7 +37,7 @@ impl Job {
         }
         if release < now {
             let release = Duration::from_nanos(release);
-            return Err(PlanError::OutOfOrder {
+            return Err(HierarchyError::OutOfOrder {
                 number,
                 task,
                 release,
@@ -48,7 +48,7 @@ impl Job {
 }
 
 /// Jobs in order of release.
-pub trait Source {
+pub trait JobSource {
     /// When the next job is released; `None` if there is none.
     fn next_release(&self) -> Option<u64>;
 
@@ -57,7 +57,7 @@ pub trait Source {
 }
 
 /// Jobs that are all known, in order of release.
-impl Source for &[Job] {
+impl JobSource for &[Job] {
     fn next_release(&self) -> Option<u64> {
         self.first().map(|job| job.release)
     }
@@ -72,7 +72,7 @@ impl Source for &[Job] {
 /// Periodic tasks whose jobs all run equally long, up to a number of jobs.
 #[derive(Clone, Debug)]
 pub struct PeriodicJobs {
-    tasks: Vec<PeriodicTask>,
+    tasks: Vec<PeriodicSource>,
     releases: Queue,
     number: u64,
     most: u64,
@@ -80,7 +80,7 @@ pub struct PeriodicJobs {
 
 /// A task that releases a job at its offset and every period from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PeriodicTask {
+pub struct PeriodicSource {
     /// The first release, in nanoseconds.
     pub offset: u64,
     /// The distance between releases, in nanoseconds.
@@ -92,7 +92,7 @@ pub struct PeriodicTask {
 impl PeriodicJobs {
     /// The first `most` jobs of these tasks; of jobs released at once, that of the task in front comes
     /// first.
-    pub fn new(tasks: Vec<PeriodicTask>, most: u64) -> Self {
+    pub fn new(tasks: Vec<PeriodicSource>, most: u64) -> Self {
         Self {
             releases: Queue::new(tasks.iter().map(|task| task.offset)),
             tasks,
@@ -102,7 +102,7 @@ impl PeriodicJobs {
     }
 }
 
-impl Source for PeriodicJobs {
+impl JobSource for PeriodicJobs {
     #[inline(always)]
     fn next_release(&self) -> Option<u64> {
         let at = self.releases.earliest();
@@ -113,7 +113,7 @@ impl Source for PeriodicJobs {
     fn take(&mut self) -> Option<Job> {
         let release = self.next_release()?;
         let task = self.releases.first();
-        let PeriodicTask {
+        let PeriodicSource {
             period_ns, work, ..
         } = self.tasks[task];
         self.releases

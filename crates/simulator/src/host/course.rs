@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::hierarchy::{Completion, Job, Piece, Sink, Source};
+use crate::hierarchy::{Completion, Job, JobSource, Piece, Sink};
 use crate::tally::Tally;
 use crate::timers::NEVER;
 
@@ -49,7 +49,7 @@ impl Span {
 pub(super) const PARTS: usize = 4;
 
 /// How many jobs of one queue wait, at the least, in each part of the second half.
-pub(super) struct Backlog {
+pub(super) struct BacklogMinima {
     waiting: u64,
     released: u64,
     least: [u64; PARTS],
@@ -77,7 +77,7 @@ pub(super) struct Course {
     pub(super) switches: Vec<u64>,
     /// What was on each CPU last.
     last: Vec<Option<(usize, u64)>>,
-    pub(super) queues: Vec<Backlog>,
+    pub(super) queues: Vec<BacklogMinima>,
     /// The part of the second half in which the last event was; none before it.
     part: Option<usize>,
     /// When the part after it begins; never after the last one.
@@ -108,7 +108,7 @@ impl Course {
             deadline_ns: *deadline,
             queue: *queue,
         };
-        let backlog = |_| Backlog {
+        let backlog = |_| BacklogMinima {
             waiting: 0,
             released: 0,
             least: [u64::MAX; PARTS],
@@ -159,7 +159,7 @@ impl Course {
     }
 }
 
-impl Backlog {
+impl BacklogMinima {
     /// The fewest jobs that waited in each part, and how many were released in all of them.
     pub(super) fn least(&self) -> ([u64; PARTS], u64) {
         (self.least, self.released)
@@ -256,7 +256,7 @@ pub(super) struct Feed<S> {
     cut_off: Rc<Cell<Option<u64>>>,
 }
 
-impl<S: Source> Feed<S> {
+impl<S: JobSource> Feed<S> {
     /// `cut_off` will say when more than so many waited.
     pub(super) fn new(
         endless: Vec<Job>,
@@ -287,7 +287,7 @@ impl<S: Source> Feed<S> {
     }
 }
 
-impl<S: Source> Source for Feed<S> {
+impl<S: JobSource> JobSource for Feed<S> {
     #[inline(always)]
     fn next_release(&self) -> Option<u64> {
         (self.next != NEVER).then_some(self.next)

@@ -2,7 +2,7 @@
 
 use tailbound_model::{Domain, Placement};
 
-use super::layout::{GuestNode, LaidPlan, Node};
+use super::layout::{GuestNode, LaidPlan, PlanNode};
 use super::mapping::{Mapping, node};
 use super::problem::HostError;
 use super::subsystems::{SimulatedSubsystem, SpreadMember};
@@ -45,7 +45,7 @@ impl SimulatedSubsystem for Guests {
 }
 
 /// The virtual CPUs and the tasks of a guest.
-fn guest(mapping: &Mapping<'_>, name: &str, domain: &Domain) -> Result<Node, HostError> {
+fn guest(mapping: &Mapping<'_>, name: &str, domain: &Domain) -> Result<PlanNode, HostError> {
     let mut vcpus = Vec::new();
     for vcpu in 0..mapping.description.vcpus_of(domain) {
         match mapping.supply(name, domain, vcpu, None)? {
@@ -59,7 +59,7 @@ fn guest(mapping: &Mapping<'_>, name: &str, domain: &Domain) -> Result<Node, Hos
     let tasks = domain.tasks.iter();
     let tasks =
         tasks.map(|(task, content)| node(name, None, task, None, domain.scheduling, content));
-    Ok(Node::Guest(GuestNode {
+    Ok(PlanNode::Guest(GuestNode {
         vcpus,
         shares_budget: domain.reservation.as_ref().is_some_and(shares_budget),
         tasks: tasks.collect(),

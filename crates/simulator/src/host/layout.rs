@@ -3,7 +3,10 @@
 use tailbound_model::{Cpu, CriticalSection, Task};
 
 use crate::aperiodic::System;
-use crate::hierarchy::{Guest, Level, Member, Plan, Rank, Reservation, Rule, Section, VirtualCpu};
+use crate::hierarchy::{
+    Guest, HierarchyPlan, Level, LevelMember, LockSection, PlannedReservation, Rank, Rule,
+    VirtualCpu,
+};
 use crate::traces::Setting;
 use tailbound_time::Duration;
 
@@ -23,7 +26,7 @@ pub struct Layout {
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaidPlan {
     /// What is simulated.
-    pub plan: Plan,
+    pub plan: HierarchyPlan,
     /// The CPUs, in the order of the plan.
     pub cpus: Vec<Cpu>,
     /// The tasks, in the order of the plan.
@@ -69,9 +72,9 @@ impl LaidPlan {
 
     /// The position of a lock of a domain.
     fn lock(&mut self, domain: &str, name: &str) -> usize {
-        let known = self.locks.iter();
-        let known = known.map(|(domain, name)| (domain.as_str(), name.as_str()));
-        known
+        let names = self.locks.iter();
+        let names = names.map(|(domain, name)| (domain.as_str(), name.as_str()));
+        names
             .into_iter()
             .position(|it| it == (domain, name))
             .unwrap_or_else(|| {
@@ -80,7 +83,7 @@ impl LaidPlan {
             })
     }
 
-    fn number_group(&mut self, group: Group, own: usize) -> (VirtualCpu, Inside, usize) {
+    fn number_group(&mut self, group: ReservationNode, own: usize) -> (VirtualCpu, Inside, usize) {
         let number = self.reservations.len();
         self.reservations.push(LaidReservation {
             domain: group.domain,
@@ -98,12 +101,12 @@ impl LaidPlan {
         (vcpu, group.inside, number)
     }
 
-    fn number_task(&mut self, node: TaskNode, own: usize) -> crate::hierarchy::Task {
-        let known = node.task.as_ref();
-        let found = crate::hierarchy::Task {
+    fn number_task(&mut self, node: TaskNode, own: usize) -> crate::hierarchy::PlannedTask {
+        let content = node.task.as_ref();
+        let numbered = crate::hierarchy::PlannedTask {
             rank: node.rank,
-            sections: self.sections(&node.domain, known),
-            boost: known.and_then(|task| task.boost),
+            sections: self.sections(&node.domain, content),
+            boost: content.and_then(|task| task.boost),
         };
         self.tasks.push(LaidTask {
             domain: node.domain,
@@ -113,12 +116,12 @@ impl LaidPlan {
             task: node.task,
             reservation: own,
         });
-        found
+        numbered
     }
 
-    fn sections(&mut self, domain: &str, task: Option<&Task>) -> Vec<Section> {
+    fn sections(&mut self, domain: &str, task: Option<&Task>) -> Vec<LockSection> {
         let sections = task.map_or([].as_slice(), |task| &task.sections);
-        let section = |section: &CriticalSection| Section {
+        let section = |section: &CriticalSection| LockSection {
             lock: self.lock(domain, &section.lock),
             after: section.after,
             length: section.length,
@@ -168,9 +171,9 @@ pub struct LaidReservation {
 }
 
 /// A part of a plan before it is numbered.
-pub(super) enum Node {
+pub(super) enum PlanNode {
     Task(TaskNode),
-    Group(Group),
+    Group(ReservationNode),
     Guest(GuestNode),
 }
 
@@ -187,14 +190,14 @@ pub(super) struct TaskNode {
 /// A guest before it is numbered.
 pub(super) struct GuestNode {
     /// Its virtual CPUs, with nothing inside.
-    pub(super) vcpus: Vec<Group>,
+    pub(super) vcpus: Vec<ReservationNode>,
     /// Whether they share one budget.
     pub(super) shares_budget: bool,
     pub(super) tasks: Vec<TaskNode>,
 }
 
 /// A reservation before it is numbered.
-pub(super) struct Group {
+pub(super) struct ReservationNode {
     pub(super) rank: Rank,
     pub(super) rule: Rule,
     pub(super) budget: Duration,
@@ -209,12 +212,12 @@ pub(super) struct Group {
 pub(super) struct Inside {
     pub(super) preemptive: bool,
     pub(super) quantum: Option<Duration>,
-    pub(super) members: Vec<Node>,
+    pub(super) members: Vec<PlanNode>,
 }
 
 impl Inside {
     /// A preemptive level without turns.
-    pub(super) fn of(members: Vec<Node>) -> Self {
+    pub(super) fn of(members: Vec<PlanNode>) -> Self {
         Self {
             preemptive: true,
             quantum: None,
@@ -223,7 +226,7 @@ impl Inside {
     }
 
     /// A level whose members take turns.
-    pub(super) fn in_turns(quantum: Duration, members: Vec<Node>) -> Self {
+    pub(super) fn in_turns(quantum: Duration, members: Vec<PlanNode>) -> Self {
         Self {
             preemptive: true,
             quantum: Some(quantum),
@@ -234,10 +237,10 @@ impl Inside {
     /// The level with its members numbered in the order of the tree, as the plan counts them.
     pub(super) fn numbered(self, laid: &mut LaidPlan, own: usize) -> Level {
         let members = self.members.into_iter().map(|member| match member {
-            Node::Task(task) => Member::Task(laid.number_task(task, own)),
-            Node::Group(group) => {
+            PlanNode::Task(task) => LevelMember::Task(laid.number_task(task, own)),
+            PlanNode::Group(group) => {
                 let (vcpu, inside, number) = laid.number_group(group, own);
-                Member::Reservation(Reservation {
+                LevelMember::Reservation(PlannedReservation {
                     rank: vcpu.rank,
                     rule: vcpu.rule,
                     budget: vcpu.budget,
@@ -246,13 +249,13 @@ impl Inside {
                     inside: inside.numbered(laid, number),
                 })
             }
-            Node::Guest(guest) => {
+            PlanNode::Guest(guest) => {
                 let first = laid.reservations.len();
                 let vcpus = guest.vcpus.into_iter();
                 let vcpus = vcpus.map(|group| laid.number_group(group, own).0).collect();
                 let tasks = guest.tasks.into_iter();
                 let tasks = tasks.map(|task| laid.number_task(task, first)).collect();
-                Member::Guest(Guest {
+                LevelMember::Guest(Guest {
                     vcpus,
                     shares_budget: guest.shares_budget,
                     tasks,

@@ -8,13 +8,15 @@ use tailbound_model::{
 };
 use tailbound_time::Duration;
 
-use super::layout::{Group, Inside, LaidPlan, LaidReservation, Layout, Node, TaskNode};
+use super::layout::{
+    Inside, LaidPlan, LaidReservation, Layout, PlanNode, ReservationNode, TaskNode,
+};
 use super::order::rank;
 use super::placement::placed;
 use super::problem::HostError;
 use super::subsystems::{self, SpreadMember};
 use super::supply::Supply;
-use crate::hierarchy::{Level, Plan, Rank, Rule, Speed};
+use crate::hierarchy::{HierarchyPlan, Level, Rank, Rule, Speed};
 
 /// The length of a turn among domains without a reservation, among the copies of a CPU hog and among
 /// the services of a domain: what the kernel's fair scheduler gives equals under load, about.
@@ -42,16 +44,16 @@ pub fn lay_out(
     inputs: &InputFiles,
 ) -> Result<Layout, HostError> {
     if !description.modes.is_empty() {
-        let known: Vec<&str> = description.modes.keys().map(String::as_str).collect();
+        let modes: Vec<&str> = description.modes.keys().map(String::as_str).collect();
         return Err(HostError::SeveralModes {
-            known: known.join(", "),
+            modes: modes.join(", "),
         });
     }
     let Some((name, host)) = description.hosts.get_key_value(host) else {
-        let known: Vec<&str> = description.hosts.keys().map(String::as_str).collect();
+        let hosts: Vec<&str> = description.hosts.keys().map(String::as_str).collect();
         return Err(HostError::UnknownHost {
             host: host.into(),
-            known: known.join(", "),
+            hosts: hosts.join(", "),
         });
     };
     let mapping = Mapping {
@@ -122,11 +124,11 @@ impl<'a> Mapping<'a> {
             let outer = domain.inside.as_ref();
             if let Some(outer) = outer.filter(|outer| !domains.contains_key(*outer)) {
                 let others = domains.keys().filter(|other| *other != name);
-                let known: Vec<&str> = others.map(String::as_str).collect();
+                let others: Vec<&str> = others.map(String::as_str).collect();
                 return Err(HostError::NoOuter {
                     domain: name.clone(),
                     outer: outer.clone(),
-                    known: known.join(", "),
+                    others: others.join(", "),
                 });
             }
         }
@@ -227,7 +229,7 @@ impl<'a> Mapping<'a> {
         self.plan(cpus, Inside::of(members), pinned)
     }
 
-    fn members_on(&self, cpu: Cpu) -> Result<Vec<Node>, HostError> {
+    fn members_on(&self, cpu: Cpu) -> Result<Vec<PlanNode>, HostError> {
         let mut members = Vec::new();
         let mut background = Vec::new();
         for (name, domain) in self.directly_in(None) {
@@ -251,7 +253,7 @@ impl<'a> Mapping<'a> {
             return Err(HostError::NoCpu { host });
         }
         let mut members = Vec::new();
-        let mut backgrounds: Vec<Vec<Node>> = cpus.iter().map(|_| Vec::new()).collect();
+        let mut backgrounds: Vec<Vec<PlanNode>> = cpus.iter().map(|_| Vec::new()).collect();
         for (name, domain) in self.directly_in(None) {
             let pinned: Vec<Cpu> = self.description.cpus_of(domain).into_iter().collect();
             for vcpu in 0..self.description.vcpus_of(domain) {
@@ -293,7 +295,7 @@ impl<'a> Mapping<'a> {
         let domains = &self.description.domains;
         let protocol = |(domain, lock)| domains.get(domain)?.locks.get(lock).copied();
         let locks = laid.locks.iter().map(|(domain, lock)| (domain, lock));
-        laid.plan = Plan {
+        laid.plan = HierarchyPlan {
             cpus: cpus.iter().map(speed).collect::<Result<_, _>>()?,
             overheads: self.host.overheads,
             locks: locks
@@ -314,8 +316,8 @@ impl<'a> Mapping<'a> {
         domain: &'a Domain,
         vcpu: usize,
         within: Option<Scheduling>,
-        members: &mut Vec<Node>,
-        background: &mut Vec<Node>,
+        members: &mut Vec<PlanNode>,
+        background: &mut Vec<PlanNode>,
     ) -> Result<(), HostError> {
         if subsystems::ALL.iter().any(|it| it.lays_out(self, domain)) {
             return Ok(());
@@ -327,8 +329,8 @@ impl<'a> Mapping<'a> {
         let (mut group, supply) = self.supply(name, domain, vcpu, within)?;
         group.inside = inside;
         match supply {
-            Supply::Guaranteed => members.push(Node::Group(group)),
-            Supply::Rest => background.push(Node::Group(group)),
+            Supply::Guaranteed => members.push(PlanNode::Group(group)),
+            Supply::Rest => background.push(PlanNode::Group(group)),
         }
         Ok(())
     }
@@ -359,7 +361,7 @@ impl<'a> Mapping<'a> {
             if shares_order && !domain.tasks.is_empty() {
                 members.extend(work.members);
             } else {
-                members.push(Node::Group(unlimited(OWN_WORK, work)));
+                members.push(PlanNode::Group(unlimited(OWN_WORK, work)));
             }
         }
         background.extend(hogs);
@@ -379,14 +381,14 @@ impl<'a> Mapping<'a> {
             .position(|own| *own == cpu)
     }
 
-    fn hogs(&self, name: &str, domain: &Domain, vcpu: usize) -> Vec<Node> {
+    fn hogs(&self, name: &str, domain: &Domain, vcpu: usize) -> Vec<PlanNode> {
         if domain.builtin != Some(Builtin::CpuHog) && !domain.cpu_bound {
             return Vec::new();
         }
         let vcpus = self.description.vcpus_of(domain).max(1);
         let here = (0..domain.instances as usize).filter(|instance| instance % vcpus == vcpu);
         here.map(|_| {
-            Node::Task(TaskNode {
+            PlanNode::Task(TaskNode {
                 rank: Rank::Fixed(0),
                 domain: name.to_owned(),
                 service: None,
@@ -401,12 +403,12 @@ impl<'a> Mapping<'a> {
     /// The services and the own tasks of a domain on one of its virtual CPUs.
     fn own_work(&self, name: &str, domain: &Domain, vcpu: usize) -> Option<Inside> {
         let here = |what: &str| self.placed.get(&(name.to_owned(), what.to_owned())) == Some(&vcpu);
-        let own: Vec<Node> = domain
+        let own: Vec<PlanNode> = domain
             .tasks
             .iter()
             .filter(|(task, _)| here(task))
             .map(|(task, content)| node(name, None, task, Some(vcpu), domain.scheduling, content))
-            .map(Node::Task)
+            .map(PlanNode::Task)
             .collect();
         if !own.is_empty() {
             return Some(Inside {
@@ -422,15 +424,15 @@ impl<'a> Mapping<'a> {
             .filter(|(service, _)| here(service))
             .map(|(service, content)| {
                 let tasks = content.tasks.iter();
-                let tasks = tasks.map(|(task, found)| {
+                let tasks = tasks.map(|(task, described)| {
                     let scheduling = content.scheduling;
-                    Node::Task(node(
+                    PlanNode::Task(node(
                         name,
                         Some(service),
                         task,
                         Some(vcpu),
                         scheduling,
-                        found,
+                        described,
                     ))
                 });
                 Inside::of(tasks.collect())
@@ -441,7 +443,8 @@ impl<'a> Mapping<'a> {
             1 => services.pop(),
             _ => {
                 let groups = services.into_iter();
-                let groups = groups.map(|inside| Node::Group(unlimited(Rank::Fixed(0), inside)));
+                let groups =
+                    groups.map(|inside| PlanNode::Group(unlimited(Rank::Fixed(0), inside)));
                 Some(Inside::in_turns(TURN, groups.collect()))
             }
         }
@@ -513,7 +516,7 @@ impl<'a> Mapping<'a> {
 
 fn empty() -> LaidPlan {
     LaidPlan {
-        plan: Plan::on_one_cpu(Level::of(Vec::new())),
+        plan: HierarchyPlan::on_one_cpu(Level::of(Vec::new())),
         cpus: Vec::new(),
         tasks: Vec::new(),
         reservations: vec![LaidReservation {
@@ -527,8 +530,8 @@ fn empty() -> LaidPlan {
     }
 }
 
-pub(super) fn unlimited(rank: Rank, inside: Inside) -> Group {
-    Group {
+pub(super) fn unlimited(rank: Rank, inside: Inside) -> ReservationNode {
+    ReservationNode {
         rank,
         rule: Rule::Unlimited,
         budget: Duration::ZERO,
@@ -541,13 +544,13 @@ pub(super) fn unlimited(rank: Rank, inside: Inside) -> Group {
 }
 
 /// What runs below all reservations takes turns there.
-fn in_background(rank: u64, members: Vec<Node>) -> Option<Node> {
+fn in_background(rank: u64, members: Vec<PlanNode>) -> Option<PlanNode> {
     if members.is_empty() {
         return None;
     }
     let mut group = unlimited(Rank::Fixed(rank), Inside::in_turns(TURN, members));
     group.background = true;
-    Some(Node::Group(group))
+    Some(PlanNode::Group(group))
 }
 
 pub(super) fn node(
@@ -558,12 +561,12 @@ pub(super) fn node(
     scheduling: Scheduling,
     task: &Task,
 ) -> TaskNode {
-    let mut known = task.clone();
+    let mut expected = task.clone();
     if let ExecutionTime::Calibrated {
         expected: Some(value),
-    } = known.execution_time
+    } = expected.execution_time
     {
-        known.execution_time = ExecutionTime::Constant { value };
+        expected.execution_time = ExecutionTime::Constant { value };
     }
     TaskNode {
         rank: rank(scheduling, task),
@@ -571,6 +574,6 @@ pub(super) fn node(
         service: service.map(str::to_owned),
         name: name.to_owned(),
         vcpu,
-        task: Some(known),
+        task: Some(expected),
     }
 }

@@ -28,6 +28,6 @@ pub use layout::{LaidPlan, LaidReservation, LaidTask, Layout};
 pub use mapping::{LONGEST, TURN, lay_out};
 pub(crate) use order::rank;
 pub use problem::HostError;
-pub use promises::{Outcome, Promise, promises};
+pub use promises::{SimulatedOutcome, SimulatedPromise, promises};
 pub use result::{CpuResult, DomainResult, Growth, HostSimulation, TaskResult};
 pub use run::{HostQuery, MOST_EVENTS, MOST_WAITING, simulate_host, simulate_layout};

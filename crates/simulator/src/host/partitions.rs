@@ -2,7 +2,7 @@
 
 use tailbound_model::{Domain, DomainKind};
 
-use super::layout::Group;
+use super::layout::ReservationNode;
 use super::mapping::Mapping;
 use super::problem::HostError;
 use super::subsystems::SimulatedSubsystem;
@@ -16,7 +16,7 @@ impl SimulatedSubsystem for TimePartitions {
         &self,
         mapping: &Mapping<'_>,
         domain: &Domain,
-        group: &mut Group,
+        group: &mut ReservationNode,
     ) -> Result<bool, HostError> {
         if domain.kind != DomainKind::TimePartition {
             return Ok(false);

@@ -4,25 +4,25 @@ use tailbound_model::{BackendKind, CpuPromise};
 use tailbound_time::Duration;
 
 use crate::aperiodic::AperiodicError;
-use crate::hierarchy::PlanError;
+use crate::hierarchy::HierarchyError;
 use crate::workload::WorkloadError;
 
 /// Why a host cannot be simulated, where in its description, and what would be right.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum HostError {
     /// No such host.
-    #[error("there is no host `{host}`; the description has: {known}")]
+    #[error("there is no host `{host}`; the description has: {hosts}")]
     UnknownHost {
         /// The name.
         host: String,
         /// Those that there are.
-        known: String,
+        hosts: String,
     },
     /// A description that still has modes.
-    #[error("the system has modes, and each is another host; say in which it is: {known}")]
+    #[error("the system has modes, and each is another host; say in which it is: {modes}")]
     SeveralModes {
         /// The modes.
-        known: String,
+        modes: String,
     },
     /// A reservation whose budget has yet to be derived.
     #[error(
@@ -85,7 +85,7 @@ pub enum HostError {
     },
     /// A domain inside of one that there is not.
     #[error(
-        "domains.{domain}.inside: there is no domain `{outer}`; name one of {known}, or leave it out"
+        "domains.{domain}.inside: there is no domain `{outer}`; name one of {others}, or leave it out"
     )]
     NoOuter {
         /// The domain.
@@ -93,7 +93,7 @@ pub enum HostError {
         /// What it is said to be inside of.
         outer: String,
         /// The domains that there are.
-        known: String,
+        others: String,
     },
     /// A speed that is none.
     #[error("hosts.{host}.speeds: {percent}% is no speed; give 1 to 1000 for each of `cpus`")]
@@ -197,7 +197,7 @@ pub enum HostError {
         /// What runs on the CPUs of the plan.
         places: String,
         /// What is wrong with it.
-        error: PlanError,
+        error: HierarchyError,
     },
     /// An aperiodic policy and its hard tasks are none.
     #[error("{places}: {error}")]

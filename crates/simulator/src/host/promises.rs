@@ -9,7 +9,7 @@ use super::result::{HostSimulation, TaskResult};
 
 /// A promise and whether the simulation keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Promise {
+pub struct SimulatedPromise {
     /// The service that it is about.
     pub service: String,
     /// The task; all tasks of the service together without one.
@@ -23,13 +23,13 @@ pub struct Promise {
     /// The percentile that was found, at most.
     pub found_high_ns: Option<u64>,
     /// Whether it is kept.
-    pub outcome: Outcome,
+    pub outcome: SimulatedOutcome,
 }
 
 /// Whether a promise is kept, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum SimulatedOutcome {
     /// The percentile lies within the latency.
     Met,
     /// No job was done.
@@ -42,19 +42,19 @@ pub enum Outcome {
 
 /// Every promise of a description, by service and in the order of the file, and what the simulation
 /// of its hosts found of it.
-pub fn promises(description: &Description, hosts: &[HostSimulation]) -> Vec<Promise> {
+pub fn promises(description: &Description, hosts: &[HostSimulation]) -> Vec<SimulatedPromise> {
     let services = description.services.iter();
     let all = services.flat_map(|(name, service)| service.slos.iter().map(move |slo| (name, slo)));
     all.map(|(name, slo)| {
-        let found = match &slo.task {
+        let responses = match &slo.task {
             None => hosts
                 .iter()
                 .find_map(|host| host.services.get(name)?.as_ref()),
             Some(task) => {
-                task_of(hosts, name, task).and_then(|found| found.response_times.as_ref())
+                task_of(hosts, name, task).and_then(|result| result.response_times.as_ref())
             }
         };
-        promise(name, slo, found)
+        promise(name, slo, responses)
     })
     .collect()
 }
@@ -63,20 +63,20 @@ fn task_of<'a>(hosts: &'a [HostSimulation], service: &str, task: &str) -> Option
     let domains = hosts.iter().flat_map(|host| host.domains.values());
     domains
         .flat_map(|domain| &domain.tasks)
-        .find(|found| found.service.as_deref() == Some(service) && found.name == task)
+        .find(|result| result.service.as_deref() == Some(service) && result.name == task)
 }
 
-fn promise(service: &str, slo: &Slo, found: Option<&Distribution>) -> Promise {
-    let quantile = found.and_then(|found| found.quantile(slo.percentile.probability()));
-    let low = quantile.map(|found| found.low);
-    let high = quantile.and_then(|found| found.high);
+fn promise(service: &str, slo: &Slo, responses: Option<&Distribution>) -> SimulatedPromise {
+    let quantile = responses.and_then(|responses| responses.quantile(slo.percentile.probability()));
+    let low = quantile.map(|interval| interval.low);
+    let high = quantile.and_then(|interval| interval.high);
     let outcome = match (low, high) {
-        (None, _) => Outcome::NothingToTell,
-        (Some(low), _) if low > slo.latency => Outcome::Missed,
-        (_, Some(high)) if high <= slo.latency => Outcome::Met,
-        _ => Outcome::Undecided,
+        (None, _) => SimulatedOutcome::NothingToTell,
+        (Some(low), _) if low > slo.latency => SimulatedOutcome::Missed,
+        (_, Some(high)) if high <= slo.latency => SimulatedOutcome::Met,
+        _ => SimulatedOutcome::Undecided,
     };
-    Promise {
+    SimulatedPromise {
         service: service.to_owned(),
         task: slo.task.clone(),
         percentile: slo.percentile.0,

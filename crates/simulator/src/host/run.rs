@@ -17,7 +17,7 @@ use super::soft::InDomain;
 use super::subsystems::{self, PlanRun};
 use crate::aperiodic::simulate_aperiodic;
 use crate::hierarchy::{
-    Job, Level, Member, Rule, ServerKind, Sink, Source, VirtualCpu, simulate_plan,
+    Job, JobSource, Level, LevelMember, Rule, ServerKind, Sink, VirtualCpu, simulate_plan,
 };
 use crate::tally::Tally;
 use crate::traces::Tee;
@@ -75,7 +75,7 @@ pub fn simulate_layout<S: Sink>(
 ) -> Result<HostSimulation, HostError> {
     let time = Time::of(query, layout)?;
     check_amount(query, layout, time)?;
-    let mut found = HostSimulation {
+    let mut simulation = HostSimulation {
         host: layout.host.clone(),
         seed: query.seed,
         warm_up_ns: query.warm_up.as_nanos(),
@@ -88,10 +88,10 @@ pub fn simulate_layout<S: Sink>(
     };
     let mut responses = Vec::new();
     for (laid, sink) in layout.plans.iter().zip(sinks) {
-        simulate_one(query, laid, time, sink, &mut found, &mut responses)?;
+        simulate_one(query, laid, time, sink, &mut simulation, &mut responses)?;
     }
-    collect(query, responses, &mut found);
-    Ok(found)
+    collect(query, responses, &mut simulation);
+    Ok(simulation)
 }
 
 /// When what ends.
@@ -204,12 +204,12 @@ fn changes(
     };
     for member in &level.members {
         match member {
-            Member::Task(_) => {}
-            Member::Reservation(inner) => {
+            LevelMember::Task(_) => {}
+            LevelMember::Reservation(inner) => {
                 count(&inner.supply(), number, events);
                 changes(&inner.inside, laid, number, length, events);
             }
-            Member::Guest(guest) => {
+            LevelMember::Guest(guest) => {
                 for vcpu in &guest.vcpus {
                     count(vcpu, number, events);
                 }
@@ -237,7 +237,7 @@ fn place_of(task: &LaidTask) -> String {
 }
 
 /// The response times of one task of a service, or of a domain.
-struct Found {
+struct TaskResponses {
     domain: String,
     task: usize,
     responses: Responses,
@@ -248,8 +248,8 @@ fn simulate_one<S: Sink>(
     laid: &LaidPlan,
     time: Time,
     sink: &mut S,
-    found: &mut HostSimulation,
-    responses: &mut Vec<Found>,
+    simulation: &mut HostSimulation,
+    responses: &mut Vec<TaskResponses>,
 ) -> Result<(), HostError> {
     let waiting = Rc::new(Cell::new(0));
     let cut_off = Rc::new(Cell::new(None));
@@ -280,7 +280,7 @@ fn simulate_one<S: Sink>(
     let mut feed = Feed::new(endless, jobs, waiting, MOST_WAITING, cut);
     let mut both = Tee(&mut course, sink);
     let ended = simulate_laid(laid, &mut feed, &mut both, time.end)?;
-    found.ended_ns = found.ended_ns.max(ended.as_nanos());
+    simulation.ended_ns = simulation.ended_ns.max(ended.as_nanos());
     course.end();
     let run = PlanRun {
         query,
@@ -289,16 +289,16 @@ fn simulate_one<S: Sink>(
         cut_off: cut_off.get(),
     };
     for subsystem in subsystems::ALL {
-        subsystem.conclude(&run, found);
+        subsystem.conclude(&run, simulation);
     }
-    take_note(query, laid, course, found, responses);
+    take_note(query, laid, course, simulation, responses);
     Ok(())
 }
 
 /// Simulates one plan up to `end`; when it ended.
 fn simulate_laid(
     laid: &LaidPlan,
-    source: &mut impl Source,
+    source: &mut impl JobSource,
     sink: &mut impl Sink,
     end: Duration,
 ) -> Result<Duration, HostError> {
@@ -348,12 +348,12 @@ fn take_note(
     query: &HostQuery<'_>,
     laid: &LaidPlan,
     course: Course,
-    found: &mut HostSimulation,
-    responses: &mut Vec<Found>,
+    simulation: &mut HostSimulation,
+    responses: &mut Vec<TaskResponses>,
 ) {
     let whole = query.duration.as_nanos() as f64;
     for (index, cpu) in laid.cpus.iter().enumerate() {
-        found.cpus.push(CpuResult {
+        simulation.cpus.push(CpuResult {
             cpu: cpu.0,
             busy_share: course.busy[index] as f64 / whole,
             overhead_share: course.overhead[index] as f64 / whole,
@@ -364,7 +364,7 @@ fn take_note(
         let Some(name) = &reservation.domain else {
             continue;
         };
-        let domain = found.domains.entry(name.clone()).or_default();
+        let domain = simulation.domains.entry(name.clone()).or_default();
         domain.depletions += course.depletions[index];
         domain.background |= reservation.background;
     }
@@ -372,13 +372,13 @@ fn take_note(
         let mut at = Some(task.reservation);
         while let Some(reservation) = at {
             if let Some(name) = &laid.reservations[reservation].domain {
-                let domain = found.domains.entry(name.clone()).or_default();
+                let domain = simulation.domains.entry(name.clone()).or_default();
                 domain.used_ns += count.used;
                 domain.cpu_share = domain.used_ns as f64 / whole;
             }
             at = laid.reservations[reservation].outer;
         }
-        let domain = found.domains.entry(task.domain.clone()).or_default();
+        let domain = simulation.domains.entry(task.domain.clone()).or_default();
         let Some(content) = &task.task else { continue };
         let unfinished = count.released - count.done;
         let deadline = content.relative_deadline();
@@ -395,7 +395,7 @@ fn take_note(
             longest_ns: None,
             response_times: None,
         });
-        responses.push(Found {
+        responses.push(TaskResponses {
             domain: task.domain.clone(),
             task: domain.tasks.len() - 1,
             responses: count.responses,
@@ -404,19 +404,19 @@ fn take_note(
 }
 
 /// Makes distributions of response times.
-fn collect(query: &HostQuery<'_>, responses: Vec<Found>, found: &mut HostSimulation) {
+fn collect(query: &HostQuery<'_>, responses: Vec<TaskResponses>, simulation: &mut HostSimulation) {
     let mut provenance = Provenance::new(
         Evidence::Estimate,
         "",
         "discrete-event simulation of the host in whole nanoseconds",
     );
-    provenance.assumptions.clone_from(&found.assumptions);
+    provenance.assumptions.clone_from(&simulation.assumptions);
     provenance.seed = Some(query.seed);
     provenance.clock = Some(ClockId::Virtual);
     provenance.warm_up = Some(query.warm_up);
     let mut services: BTreeMap<String, (Responses, u64)> = BTreeMap::new();
     for one in responses {
-        let Some(domain) = found.domains.get_mut(&one.domain) else {
+        let Some(domain) = simulation.domains.get_mut(&one.domain) else {
             continue;
         };
         let task = &mut domain.tasks[one.task];
@@ -436,7 +436,7 @@ fn collect(query: &HostQuery<'_>, responses: Vec<Found>, found: &mut HostSimulat
     for (name, (sum, unfinished)) in services {
         let subject = format!("response time of {name}");
         let distribution = sum.distribution(&provenance, subject, unfinished);
-        found.services.insert(name, distribution);
+        simulation.services.insert(name, distribution);
     }
 }
 

@@ -6,7 +6,7 @@ use tailbound_model::{
 };
 use tailbound_time::Duration;
 
-use super::layout::{Inside, LaidPlan, Node};
+use super::layout::{Inside, LaidPlan, PlanNode};
 use super::mapping::{Mapping, node, unlimited};
 use super::order::{by_priority, rank};
 use super::problem::HostError;
@@ -98,12 +98,12 @@ fn beside_soft(
         .map(|(place, (task, content))| {
             let mut member = node(name, None, task, Some(0), domain.scheduling, content);
             member.rank = Rank::Fixed(place as u64);
-            Node::Task(member)
+            PlanNode::Task(member)
         });
     let mut group = unlimited(Rank::Fixed(0), Inside::of(members.collect()));
     group.domain = Some(name.to_owned());
     group.vcpu = Some(0);
-    let root = Inside::of(vec![Node::Group(group)]);
+    let root = Inside::of(vec![PlanNode::Group(group)]);
     let mut laid = mapping.plan(vec![cpu], root, Vec::new())?;
     let place = format!("domains.{name}");
     let system = system(aperiodic, domain, &hard, &laid, mapping.inputs, &place)?;
@@ -152,8 +152,10 @@ fn late_in_any_case(laid: &LaidPlan) -> Option<String> {
     let Policy::DualPriority { .. } = system.policy else {
         return None;
     };
-    let found = promotions(&system.hard, system.overheads.tick).into_iter();
-    let late = found.zip(&laid.tasks).filter(|(found, _)| found.is_none());
+    let promotions = promotions(&system.hard, system.overheads.tick).into_iter();
+    let late = promotions
+        .zip(&laid.tasks)
+        .filter(|(promotion, _)| promotion.is_none());
     let late: Vec<String> = late
         .map(|(_, task)| format!("{}.{}", task.domain, task.name))
         .collect();
@@ -167,8 +169,8 @@ fn late_in_any_case(laid: &LaidPlan) -> Option<String> {
 
 /// What may be late under any policy is promoted at once.
 fn promoted(hard: &[HardTask], overheads: &HostOverheads) -> Vec<Duration> {
-    let found = promotions(hard, overheads.tick).into_iter();
-    found.map(Option::unwrap_or_default).collect()
+    let promotions = promotions(hard, overheads.tick).into_iter();
+    promotions.map(Option::unwrap_or_default).collect()
 }
 
 /// The policy, of dual priority without promotions.

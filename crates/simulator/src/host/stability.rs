@@ -11,12 +11,12 @@
 
 use tailbound_model::InputFiles;
 
-use super::course::{Backlog, PARTS};
+use super::course::{BacklogMinima, PARTS};
 use super::layout::{LaidPlan, LaidTask};
 use super::load::{is_regular, utilisation};
 use super::result::{Growth, HostSimulation};
 use super::subsystems::{PlanRun, SimulatedSubsystem};
-use crate::hierarchy::{Guest, Level, Member, Rank, Rule, ServerKind, VirtualCpu};
+use crate::hierarchy::{Guest, Level, LevelMember, Rank, Rule, ServerKind, VirtualCpu};
 
 /// An overload of less than this share is not told from none.
 const ROUNDING: f64 = 1e-9;
@@ -38,7 +38,7 @@ impl SimulatedSubsystem for Stability {
 /// Which queues grow, by reservation.
 fn growths(run: &PlanRun<'_>) -> Vec<Option<Growth>> {
     let queues = &run.course.queues;
-    let balance = Balance::of(run.laid, run.query.inputs);
+    let balance = LongRunShares::of(run.laid, run.query.inputs);
     let mut growths: Vec<Option<Growth>> = queues
         .iter()
         .enumerate()
@@ -54,7 +54,7 @@ fn growths(run: &PlanRun<'_>) -> Vec<Option<Growth>> {
 }
 
 /// What each reservation of a plan needs and can get in the long run, as shares of a CPU of full speed.
-struct Balance {
+struct LongRunShares {
     /// By reservation, what its tasks need of its budget; infinite with a CPU hog, `None` if that is not
     /// known. What boosts is not: it needs no budget. Of a guest all is noted with its first virtual CPU.
     needed: Vec<Option<f64>>,
@@ -79,7 +79,7 @@ struct OfCpu {
     regular: bool,
 }
 
-impl Balance {
+impl LongRunShares {
     fn of(laid: &LaidPlan, inputs: &InputFiles) -> Self {
         let count = laid.reservations.len();
         let mut balance = Self {
@@ -126,7 +126,7 @@ impl Balance {
             Some(first) if first != member.number => self.given[first] += most,
             Some(_) => {}
             None => {
-                if let Some(Member::Reservation(inner)) = root.members.get(member.index) {
+                if let Some(LevelMember::Reservation(inner)) = root.members.get(member.index) {
                     let number = &mut { member.number };
                     self.note_inside(&inner.inside, member.number, member, number);
                 }
@@ -136,7 +136,7 @@ impl Balance {
 
     fn note_inside(&mut self, level: &Level, own: usize, root: &RootMember, number: &mut usize) {
         for member in &level.members {
-            let Member::Reservation(inner) = member else {
+            let LevelMember::Reservation(inner) = member else {
                 continue;
             };
             *number += 1;
@@ -181,7 +181,7 @@ impl Balance {
     }
 
     /// Whether the queue of a reservation grows.
-    fn growth(&self, reservation: usize, queue: &Backlog) -> Option<Growth> {
+    fn growth(&self, reservation: usize, queue: &BacklogMinima) -> Option<Growth> {
         let here = self.cpus[self.home[reservation]];
         if let Some(needed) = self.needed[reservation].filter(|needed| needed.is_finite()) {
             let given = self.given[reservation];
@@ -265,7 +265,7 @@ struct RootMember {
 
 /// The reservations that are members of the host, virtual CPUs of guests one by one.
 fn members_of(laid: &LaidPlan) -> Vec<RootMember> {
-    let mut found: Vec<RootMember> = Vec::new();
+    let mut members: Vec<RootMember> = Vec::new();
     let (mut number, mut position) = (0, 0);
     let speed = |cpu: Option<&usize>| match cpu {
         Some(cpu) => f64::from(laid.plan.cpus[*cpu].as_permille()) / 1_000.0,
@@ -273,18 +273,18 @@ fn members_of(laid: &LaidPlan) -> Vec<RootMember> {
     };
     for (index, member) in laid.plan.root.members.iter().enumerate() {
         let (supplies, guest, behind) = match member {
-            Member::Task(_) => {
+            LevelMember::Task(_) => {
                 position += 1;
                 continue;
             }
-            Member::Reservation(inner) => (vec![inner.supply()], None, inside(&inner.inside)),
-            Member::Guest(guest) => (supplies_of(guest), Some(number + 1), 0),
+            LevelMember::Reservation(inner) => (vec![inner.supply()], None, inside(&inner.inside)),
+            LevelMember::Guest(guest) => (supplies_of(guest), Some(number + 1), 0),
         };
         for supply in supplies {
             number += 1;
             let pinned = laid.plan.pinned.get(position);
             position += 1;
-            found.push(RootMember {
+            members.push(RootMember {
                 index,
                 number,
                 guest,
@@ -295,7 +295,7 @@ fn members_of(laid: &LaidPlan) -> Vec<RootMember> {
         }
         number += behind;
     }
-    found
+    members
 }
 
 /// Whether nothing is random of the tasks that may run on a CPU.
@@ -347,9 +347,9 @@ fn inside(level: &Level) -> usize {
     let members = level.members.iter();
     members
         .map(|member| match member {
-            Member::Reservation(inner) => 1 + inside(&inner.inside),
-            Member::Guest(guest) => guest.vcpus.len(),
-            Member::Task(_) => 0,
+            LevelMember::Reservation(inner) => 1 + inside(&inner.inside),
+            LevelMember::Guest(guest) => guest.vcpus.len(),
+            LevelMember::Task(_) => 0,
         })
         .sum()
 }

@@ -5,7 +5,7 @@ use tailbound_time::Duration;
 
 use super::course::Course;
 use super::guests::Guests;
-use super::layout::{Group, LaidPlan, Node};
+use super::layout::{LaidPlan, PlanNode, ReservationNode};
 use super::locks::Locks;
 use super::mapping::Mapping;
 use super::partitions::TimePartitions;
@@ -63,7 +63,7 @@ pub(super) trait SimulatedSubsystem: Sync {
         &self,
         _mapping: &Mapping<'_>,
         _domain: &Domain,
-        _group: &mut Group,
+        _group: &mut ReservationNode,
     ) -> Result<bool, HostError> {
         Ok(false)
     }
@@ -85,7 +85,7 @@ pub(super) trait SimulatedSubsystem: Sync {
 /// `SpreadMember` is a member of the host with several positions, each on a CPU of its own.
 pub(super) struct SpreadMember {
     pub(super) domain: String,
-    pub(super) node: Node,
+    pub(super) node: PlanNode,
     pub(super) cpus: Vec<Cpu>,
 }
 

@@ -6,7 +6,7 @@ use tailbound_model::{
 };
 use tailbound_time::Duration;
 
-use super::layout::{Group, Inside};
+use super::layout::{Inside, ReservationNode};
 use super::mapping::{BEHIND_DEADLINES, LONGEST, Mapping, unlimited};
 use super::order::by_priority;
 use super::problem::HostError;
@@ -30,7 +30,7 @@ impl Mapping<'_> {
         domain: &Domain,
         vcpu: usize,
         within: Option<Scheduling>,
-    ) -> Result<(Group, Supply), HostError> {
+    ) -> Result<(ReservationNode, Supply), HostError> {
         let mut group = unlimited(Rank::Fixed(0), Inside::of(Vec::new()));
         group.domain = Some(name.to_owned());
         group.vcpu = Some(vcpu);
@@ -63,7 +63,7 @@ impl Mapping<'_> {
         &self,
         name: &str,
         reservation: &Reservation,
-        group: &mut Group,
+        group: &mut ReservationNode,
     ) -> Result<(), HostError> {
         let backend = reservation.backend;
         if !backend.has_budget() {

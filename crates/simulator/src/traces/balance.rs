@@ -29,7 +29,7 @@ impl BalanceKind {
 
 /// A stretch of such a curve: a straight line from one instant to another, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct CurveSegment {
     /// From when.
     pub from: u64,
     /// Until when.
@@ -40,7 +40,7 @@ pub struct Stretch {
     pub last: u64,
 }
 
-impl Stretch {
+impl CurveSegment {
     /// The level at an instant on the line.
     pub(super) fn at(&self, at: u64) -> u64 {
         let length = u128::from(self.until - self.from).max(1);
@@ -110,14 +110,14 @@ impl Balances {
     }
 
     /// A job inside of a reservation ran.
-    pub fn ran(&mut self, reservation: usize, piece: &Piece, tell: impl FnMut(Stretch)) {
+    pub fn ran(&mut self, reservation: usize, piece: &Piece, tell: impl FnMut(CurveSegment)) {
         if let Some(balance) = self.get(reservation) {
             balance.spend(piece.from, piece.until, tell);
         }
     }
 
     /// A reservation has got budget back.
-    pub fn replenished(&mut self, reservation: usize, at: u64, tell: impl FnMut(Stretch)) {
+    pub fn replenished(&mut self, reservation: usize, at: u64, tell: impl FnMut(CurveSegment)) {
         if let Some(balance) = self.get(reservation) {
             match balance.kind {
                 // Told when work comes, but it happened at the grid point.
@@ -129,7 +129,7 @@ impl Balances {
     }
 
     /// Nothing happens to a reservation before `at`.
-    pub fn pass(&mut self, reservation: usize, at: u64, tell: impl FnMut(Stretch)) {
+    pub fn pass(&mut self, reservation: usize, at: u64, tell: impl FnMut(CurveSegment)) {
         if let Some(balance) = self.get(reservation) {
             balance.pass(at, tell);
         }
@@ -166,7 +166,7 @@ impl Balance {
     }
 
     /// Time passes without use, until `until`.
-    fn pass(&mut self, until: u64, mut tell: impl FnMut(Stretch)) {
+    fn pass(&mut self, until: u64, mut tell: impl FnMut(CurveSegment)) {
         if until < self.at {
             return;
         }
@@ -179,12 +179,12 @@ impl Balance {
         self.stretch(until, self.level, &mut tell);
     }
 
-    fn jump(&mut self, at: u64, level: u64, mut tell: impl FnMut(Stretch)) {
+    fn jump(&mut self, at: u64, level: u64, mut tell: impl FnMut(CurveSegment)) {
         self.stretch(at, self.level, &mut tell);
         self.level = level;
     }
 
-    fn spend(&mut self, from: u64, until: u64, mut tell: impl FnMut(Stretch)) {
+    fn spend(&mut self, from: u64, until: u64, mut tell: impl FnMut(CurveSegment)) {
         self.pass(from, &mut tell);
         while self.at < until {
             // Full at a grid point that is passed in the middle of a piece.
@@ -210,9 +210,9 @@ impl Balance {
     }
 
     /// A straight line from where the curve is to `level` at `until`.
-    fn stretch(&mut self, until: u64, level: u64, tell: &mut impl FnMut(Stretch)) {
+    fn stretch(&mut self, until: u64, level: u64, tell: &mut impl FnMut(CurveSegment)) {
         if until > self.at {
-            tell(Stretch {
+            tell(CurveSegment {
                 from: self.at,
                 until,
                 first: self.level,
@@ -259,7 +259,7 @@ mod tests {
     }
 
     /// The corners of the stretches, as instant and level.
-    fn corners(stretches: &[Stretch]) -> Vec<(u64, u64, u64, u64)> {
+    fn corners(stretches: &[CurveSegment]) -> Vec<(u64, u64, u64, u64)> {
         stretches
             .iter()
             .map(|stretch| (stretch.from, stretch.first, stretch.until, stretch.last))
@@ -268,12 +268,12 @@ mod tests {
 
     #[test]
     fn a_deferrable_budget_is_full_at_its_grid_points_also_within_a_piece() {
-        let mut found = Vec::new();
+        let mut segments = Vec::new();
         let mut balances = balances(Rule::Server(ServerKind::Deferrable));
-        balances.ran(1, &piece(8, 14), |stretch| found.push(stretch));
-        balances.replenished(1, 33, |stretch| found.push(stretch));
+        balances.ran(1, &piece(8, 14), |stretch| segments.push(stretch));
+        balances.replenished(1, 33, |stretch| segments.push(stretch));
         assert_eq!(
-            corners(&found),
+            corners(&segments),
             [
                 (0, 4, 8, 4),
                 (8, 4, 11, 1),
@@ -286,13 +286,13 @@ mod tests {
 
     #[test]
     fn of_a_sporadic_server_what_was_used_is_told() {
-        let mut found = Vec::new();
+        let mut segments = Vec::new();
         let mut balances = balances(Rule::Server(ServerKind::Sporadic));
-        balances.ran(1, &piece(2, 5), |stretch| found.push(stretch));
-        balances.replenished(1, 12, |stretch| found.push(stretch));
-        balances.pass(1, 13, |stretch| found.push(stretch));
+        balances.ran(1, &piece(2, 5), |stretch| segments.push(stretch));
+        balances.replenished(1, 12, |stretch| segments.push(stretch));
+        balances.pass(1, 13, |stretch| segments.push(stretch));
         assert_eq!(
-            corners(&found),
+            corners(&segments),
             [(0, 0, 2, 0), (2, 0, 5, 3), (5, 3, 12, 3), (12, 0, 13, 0)]
         );
         assert_eq!(balances.now(1), Some((BalanceKind::Used, 0)));

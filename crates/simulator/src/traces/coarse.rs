@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::balance::Stretch;
+use super::balance::CurveSegment;
 use super::setting::Setting;
 use super::window::{Block, JobMark};
 
@@ -117,7 +117,7 @@ impl Cells {
         }
     }
 
-    pub(super) fn add_stretch(&mut self, reservation: usize, stretch: &Stretch) {
+    pub(super) fn add_stretch(&mut self, reservation: usize, stretch: &CurveSegment) {
         for (cell, from, until) in self.parts(stretch.from, stretch.until) {
             let (first, last) = (stretch.at(from), stretch.at(until));
             let levels = self

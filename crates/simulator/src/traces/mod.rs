@@ -42,7 +42,7 @@ mod perfetto;
 mod setting;
 mod window;
 
-pub use balance::{BalanceKind, Balances, Stretch};
+pub use balance::{BalanceKind, Balances, CurveSegment};
 pub use coarse::{Cells, Marks};
 pub use job_table::{COLUMNS, JobTable};
 pub use perfetto::timeline::{TimelineMark, TimelineSlice, TimelineTrack, write_timeline};

@@ -2,7 +2,9 @@
 
 use tailbound_time::Duration;
 
-use crate::hierarchy::{Level, Member, Piece, Plan, Rank, Rule, Task, VirtualCpu};
+use crate::hierarchy::{
+    HierarchyPlan, Level, LevelMember, Piece, PlannedTask, Rank, Rule, VirtualCpu,
+};
 
 /// The cast of a simulation. Tasks count from 0 and reservations from 1, in the order of the tree, as
 /// in the calls to a [`Sink`](crate::hierarchy::Sink).
@@ -59,7 +61,7 @@ pub enum Row {
 impl Setting {
     /// The setting of a plan. Tasks are called "task 1", "task 2" and so on, reservations likewise, and a
     /// task ordered by deadlines has the deadline that it is ordered by.
-    pub fn of(plan: &Plan) -> Self {
+    pub fn of(plan: &HierarchyPlan) -> Self {
         let mut setting = Self {
             speeds: plan.cpus.iter().map(|speed| speed.as_permille()).collect(),
             ..Self::default()
@@ -71,12 +73,12 @@ impl Setting {
     fn add(&mut self, level: &Level, inside_of: &[usize]) {
         for member in &level.members {
             match member {
-                Member::Task(task) => self.add_task(task, inside_of),
-                Member::Reservation(inner) => {
+                LevelMember::Task(task) => self.add_task(task, inside_of),
+                LevelMember::Reservation(inner) => {
                     let path = self.add_reservation(&inner.supply(), false, inside_of);
                     self.add(&inner.inside, &path);
                 }
-                Member::Guest(guest) => {
+                LevelMember::Guest(guest) => {
                     for vcpu in &guest.vcpus {
                         self.add_reservation(vcpu, guest.shares_budget, inside_of);
                     }
@@ -88,7 +90,7 @@ impl Setting {
         }
     }
 
-    fn add_task(&mut self, task: &Task, inside_of: &[usize]) {
+    fn add_task(&mut self, task: &PlannedTask, inside_of: &[usize]) {
         self.rows.push(Row::Task(self.tasks.len()));
         self.tasks.push(SettingOfTask {
             name: format!("task {}", self.tasks.len() + 1),
@@ -181,7 +183,7 @@ impl Setting {
     pub fn task_name(&self, task: usize) -> String {
         self.tasks.get(task).map_or_else(
             || format!("task {}", task.saturating_add(1)),
-            |known| known.name.clone(),
+            |task| task.name.clone(),
         )
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::balance::{Balances, Stretch};
+use super::balance::{Balances, CurveSegment};
 use super::coarse::Cells;
 use super::open_jobs::{OpenJob, OpenJobs};
 use super::setting::Setting;
@@ -80,7 +80,7 @@ pub struct JobMark {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Curve {
     /// The curve, cut to the window; empty for a reservation without a budget.
-    pub stretches: Vec<Stretch>,
+    pub stretches: Vec<CurveSegment>,
     /// When work had to wait for budget.
     pub ran_out: Vec<u64>,
 }
@@ -264,14 +264,14 @@ impl ScheduleWindow {
     fn follow(
         &mut self,
         reservation: usize,
-        go_on: impl FnOnce(&mut Balances, &mut dyn FnMut(Stretch)),
+        go_on: impl FnOnce(&mut Balances, &mut dyn FnMut(CurveSegment)),
     ) {
         let (from, until) = (self.from, self.until);
-        let mut found = Vec::new();
-        go_on(&mut self.balances, &mut |stretch: Stretch| {
-            found.extend(stretch.cut(from, until));
+        let mut segments = Vec::new();
+        go_on(&mut self.balances, &mut |stretch: CurveSegment| {
+            segments.extend(stretch.cut(from, until));
         });
-        for stretch in found {
+        for stretch in segments {
             match &mut self.detail {
                 Detail::Exact(exact) => {
                     let curve = exact.curves.entry(reservation).or_default();
@@ -288,7 +288,7 @@ impl ScheduleWindow {
 
 impl Curve {
     /// Adds a stretch; whether it only made the last one longer.
-    fn push(&mut self, stretch: Stretch) -> bool {
+    fn push(&mut self, stretch: CurveSegment) -> bool {
         if let Some(last) = self.stretches.last_mut()
             && last.goes_on_in(&stretch)
         {

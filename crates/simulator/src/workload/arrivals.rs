@@ -5,7 +5,7 @@ use std::path::Path;
 use tailbound_model::{Arrivals, Gaps, InputFiles, PoissonState, Task};
 use tailbound_time::Duration;
 
-use super::streams::Stream;
+use super::streams::RandomStream;
 use super::{WorkloadError, check_range};
 
 /// The release times of one client of a task, in order.
@@ -16,20 +16,20 @@ pub(super) enum ClientReleases {
     Sporadic {
         next: u64,
         gaps: Gaps,
-        stream: Stream,
+        stream: RandomStream,
     },
     /// Several close together, the bursts after gaps drawn from a law.
     Bursts {
         burst: Burst,
         gaps: Gaps,
-        stream: Stream,
+        stream: RandomStream,
     },
     /// A Poisson process. The sum of the gaps is kept as a float, so that rounding each release to
     /// nanoseconds does not add up to another rate.
     Poisson {
         next: f64,
         mean_gap_ns: f64,
-        stream: Stream,
+        stream: RandomStream,
     },
     /// A Poisson process that goes from state to state.
     Modulated(Modulated),
@@ -52,13 +52,13 @@ pub(super) struct Modulated {
     state: usize,
     end_ns: f64,
     next: f64,
-    stream: Stream,
+    stream: RandomStream,
 }
 
 impl Modulated {
     /// The process as it is when it has gone on for ever: in a state with the probability of its share of the
     /// time. How long the state has lasted does not matter to how long it lasts on.
-    fn new(states: &[PoissonState], mut stream: Stream) -> Self {
+    fn new(states: &[PoissonState], mut stream: RandomStream) -> Self {
         let stay_ns = |state: &PoissonState| state.mean_stay.as_nanos() as f64;
         let mut drawn = stream.unit() * states.iter().map(stay_ns).sum::<f64>();
         let passed = |state: &PoissonState| {
@@ -100,7 +100,7 @@ impl Modulated {
 }
 
 /// A gap of that law.
-fn draw_gap(gaps: &Gaps, stream: &mut Stream) -> u64 {
+fn draw_gap(gaps: &Gaps, stream: &mut RandomStream) -> u64 {
     match gaps {
         Gaps::Uniform { min, max } => stream.uniform(*min, *max).as_nanos(),
         Gaps::Exponential { min, mean } => {
@@ -115,7 +115,7 @@ impl ClientReleases {
     pub(super) fn new(
         name: &str,
         task: &Task,
-        mut stream: Stream,
+        mut stream: RandomStream,
         inputs: &InputFiles,
     ) -> Result<Self, WorkloadError> {
         let zero_gap = |key| WorkloadError::ZeroGap {
@@ -193,7 +193,7 @@ impl ClientReleases {
     }
 
     /// No release at all where there is no other state or no rate, in a description that nobody has checked.
-    fn modulated(states: &[PoissonState], stream: Stream) -> Self {
+    fn modulated(states: &[PoissonState], stream: RandomStream) -> Self {
         let rates = states.iter().filter(|state| state.rate.is_some());
         match (states.len(), rates.count()) {
             (0 | 1, _) | (_, 0) => {
@@ -210,7 +210,7 @@ impl ClientReleases {
         (jobs, spacing): (u32, Duration),
         gaps: Gaps,
         offset: Duration,
-        mut stream: Stream,
+        mut stream: RandomStream,
     ) -> Result<Self, WorkloadError> {
         let length = spacing.checked_mul(u64::from(jobs.saturating_sub(1)));
         let length = length.unwrap_or(Duration::MAX);
@@ -233,7 +233,7 @@ impl ClientReleases {
     }
 
     /// The first release lies within the shortest gap after the offset.
-    fn sporadic(gaps: Gaps, offset: Duration, mut stream: Stream) -> Self {
+    fn sporadic(gaps: Gaps, offset: Duration, mut stream: RandomStream) -> Self {
         let first = stream.uniform(Duration::ZERO, gaps.least());
         Self::Sporadic {
             next: offset.saturating_add(first).as_nanos(),

@@ -9,10 +9,10 @@ use tailbound_model::{
 };
 use tailbound_time::Duration;
 
-use super::{Purpose, Release, Stream, WorkloadError, check_range};
+use super::{Purpose, RandomStream, Release, WorkloadError, check_range};
 
 /// Where a task's execution times come from.
-pub(super) enum Source<'a> {
+pub(super) enum ExecutionSource<'a> {
     Constant(Duration),
     Uniform(Duration, Duration),
     Continuous(ContinuousLaw),
@@ -25,7 +25,7 @@ pub(super) enum Source<'a> {
     Unknown,
 }
 
-impl<'a> Source<'a> {
+impl<'a> ExecutionSource<'a> {
     pub(super) fn of(
         task: &str,
         described: &Task,
@@ -67,7 +67,7 @@ impl<'a> Source<'a> {
     }
 
     #[inline]
-    pub(super) fn draw(&mut self, stream: &mut Stream) -> Option<Duration> {
+    pub(super) fn draw(&mut self, stream: &mut RandomStream) -> Option<Duration> {
         match self {
             Self::Constant(value) => Some(*value),
             Self::Uniform(min, max) => Some(stream.uniform(*min, *max)),
@@ -93,7 +93,7 @@ fn histogram<'a>(
     bins: &[Bin],
     file: Option<&Path>,
     inputs: &InputFiles,
-) -> Result<Source<'a>, WorkloadError> {
+) -> Result<ExecutionSource<'a>, WorkloadError> {
     let bins = match file {
         None => bins,
         Some(file) => inputs
@@ -108,7 +108,7 @@ fn histogram<'a>(
     }
     let counts = cumulative(bins.iter().map(|bin| bin.count));
     let counts = counts.ok_or_else(|| WorkloadError::NoExecutionTimes { task: task.into() })?;
-    Ok(Source::Histogram(bins.to_vec(), counts))
+    Ok(ExecutionSource::Histogram(bins.to_vec(), counts))
 }
 
 /// The jobs of the trace that releases the task's jobs.
@@ -155,14 +155,16 @@ pub fn draw_execution_times(
     execution_times: &BTreeMap<String, Distribution>,
     seed: u64,
 ) -> Result<(), WorkloadError> {
-    let mut streams: BTreeMap<(String, u32), Stream> = BTreeMap::new();
+    let mut streams: BTreeMap<(String, u32), RandomStream> = BTreeMap::new();
     for release in releases {
         let Some(distribution) = execution_times.get(&release.task) else {
             continue;
         };
         let stream = streams
             .entry((release.task.clone(), release.client))
-            .or_insert_with(|| Stream::of(seed, &release.task, release.client, Purpose::Redraw));
+            .or_insert_with(|| {
+                RandomStream::of(seed, &release.task, release.client, Purpose::Redraw)
+            });
         release.execution = Some(draw_from(distribution, stream).ok_or_else(|| {
             WorkloadError::NoExecutionTimes {
                 task: release.task.clone(),
@@ -172,7 +174,7 @@ pub fn draw_execution_times(
     Ok(())
 }
 
-fn draw_from(distribution: &Distribution, stream: &mut Stream) -> Option<Duration> {
+fn draw_from(distribution: &Distribution, stream: &mut RandomStream) -> Option<Duration> {
     match &distribution.shape {
         Shape::Samples(samples) => samples
             .get(stream.below(samples.len() as u64) as usize)
@@ -187,7 +189,7 @@ fn draw_from(distribution: &Distribution, stream: &mut Stream) -> Option<Duratio
     }
 }
 
-fn invert(curve: &StepCdf, stream: &mut Stream) -> Option<Duration> {
+fn invert(curve: &StepCdf, stream: &mut RandomStream) -> Option<Duration> {
     let last = curve.steps().last().map(|(at, _)| *at);
     curve.quantile(stream.unit()).or(last)
 }

@@ -18,7 +18,7 @@ use tailbound_time::{Duration, Instant};
 use arrivals::ClientReleases;
 pub use execution::draw_execution_times;
 pub use random_jobs::DrawnJobs;
-use streams::{Purpose, Stream};
+use streams::{Purpose, RandomStream};
 
 /// One job of a service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,8 +127,8 @@ pub fn releases(
     let mut all = Vec::new();
     for (name, task) in &service.tasks {
         for client in 0..task.clients {
-            let mut execution = execution::Source::of(name, task, inputs)?;
-            let stream = |purpose| Stream::of(seed, name, client, purpose);
+            let mut execution = execution::ExecutionSource::of(name, task, inputs)?;
+            let stream = |purpose| RandomStream::of(seed, name, client, purpose);
             let mut arriving = ClientReleases::new(name, task, stream(Purpose::Arrival), inputs)?;
             let mut work = stream(Purpose::Execution);
             while let Some(at) = arriving.next().filter(|at| *at < horizon.as_nanos()) {

@@ -6,8 +6,8 @@ use tailbound_time::Duration;
 use super::WorkloadError;
 use super::arrivals::ClientReleases;
 use super::execution;
-use super::streams::{Purpose, Stream};
-use crate::hierarchy::{Job, Source};
+use super::streams::{Purpose, RandomStream};
+use crate::hierarchy::{Job, JobSource};
 use crate::timers::{NEVER, Queue};
 
 /// All jobs of a service released before a horizon, as [`releases`](super::releases) lists them, without a list: what
@@ -15,17 +15,17 @@ use crate::timers::{NEVER, Queue};
 ///
 /// Their tasks are numbered in the order of the names; their numbers count from 0.
 pub struct DrawnJobs<'a> {
-    clients: Vec<Client<'a>>,
+    clients: Vec<RandomClient<'a>>,
     next: Queue,
     horizon: u64,
     count: u64,
 }
 
-struct Client<'a> {
+struct RandomClient<'a> {
     task: usize,
     arriving: ClientReleases,
-    execution: execution::Source<'a>,
-    work: Stream,
+    execution: execution::ExecutionSource<'a>,
+    work: RandomStream,
 }
 
 impl<'a> DrawnJobs<'a> {
@@ -58,13 +58,13 @@ impl<'a> DrawnJobs<'a> {
         let mut clients = Vec::new();
         for (task, name, description) in tasks {
             for client in 0..description.clients {
-                let stream = |purpose| Stream::of(seed, name, client, purpose);
-                let source = execution::Source::of(name, description, inputs)?;
-                if matches!(source, execution::Source::Unknown) {
+                let stream = |purpose| RandomStream::of(seed, name, client, purpose);
+                let source = execution::ExecutionSource::of(name, description, inputs)?;
+                if matches!(source, execution::ExecutionSource::Unknown) {
                     let task = name.to_owned();
                     return Err(WorkloadError::ExecutionTimeUnknown { task });
                 }
-                clients.push(Client {
+                clients.push(RandomClient {
                     task,
                     arriving: ClientReleases::new(
                         name,
@@ -88,7 +88,7 @@ impl<'a> DrawnJobs<'a> {
     }
 }
 
-impl Client<'_> {
+impl RandomClient<'_> {
     #[inline]
     fn next_before(&self, horizon: u64) -> u64 {
         let next = self.arriving.next();
@@ -96,7 +96,7 @@ impl Client<'_> {
     }
 }
 
-impl Source for DrawnJobs<'_> {
+impl JobSource for DrawnJobs<'_> {
     #[inline]
     fn next_release(&self) -> Option<u64> {
         Some(self.next.earliest()).filter(|at| *at != NEVER)

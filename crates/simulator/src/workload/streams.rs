@@ -26,9 +26,9 @@ pub(crate) enum Purpose {
 /// A random stream. The conversions from raw words are written out here, since those of a
 /// library may change with its version, and with them every recorded run.
 #[derive(Clone, Debug)]
-pub(crate) struct Stream(ChaCha8Rng);
+pub(crate) struct RandomStream(ChaCha8Rng);
 
-impl Stream {
+impl RandomStream {
     /// The stream of a task's client, or of a numbered set of tasks, for a purpose.
     pub(crate) fn of(seed: u64, name: &str, number: u32, purpose: Purpose) -> Self {
         let mut key = [0_u8; 32];

@@ -40,10 +40,10 @@ fn periodic_jobs_start_at_the_offset_and_end_before_the_horizon() {
         period: ms(10),
         offset: ms(3),
     };
-    let found = all(&service(&[("p", Task::of(arrivals, one_ms()))]), ms(23), 1);
-    let times: Vec<_> = found.iter().map(|r| r.at.as_nanos()).collect();
+    let jobs = all(&service(&[("p", Task::of(arrivals, one_ms()))]), ms(23), 1);
+    let times: Vec<_> = jobs.iter().map(|r| r.at.as_nanos()).collect();
     assert_eq!(times, [3_000_000, 13_000_000]);
-    assert!(found.iter().all(|r| r.execution == Some(ms(1))));
+    assert!(jobs.iter().all(|r| r.execution == Some(ms(1))));
 }
 
 #[test]
@@ -53,14 +53,14 @@ fn sporadic_gaps_stay_in_their_range() {
         max_gap: ms(9),
         offset: ms(2),
     };
-    let found = all(
+    let jobs = all(
         &service(&[("s", Task::of(arrivals, one_ms()))]),
         Duration::from_secs(50),
         7,
     );
-    assert!(found.len() > 5_000);
-    assert!(found[0].at.as_nanos() >= 2_000_000 && found[0].at.as_nanos() <= 7_000_000);
-    let mut gaps: Vec<_> = found
+    assert!(jobs.len() > 5_000);
+    assert!(jobs[0].at.as_nanos() >= 2_000_000 && jobs[0].at.as_nanos() <= 7_000_000);
+    let mut gaps: Vec<_> = jobs
         .windows(2)
         .map(|pair| pair[1].at.saturating_since(pair[0].at))
         .collect();
@@ -73,13 +73,13 @@ fn sporadic_gaps_stay_in_their_range() {
 
 #[test]
 fn poisson_counts_have_the_mean_and_variance_of_the_law() {
-    let found = all(
+    let jobs = all(
         &service(&[("p", poisson_task(1_000.0))]),
         Duration::from_secs(200),
         3,
     );
     let mut counts = vec![0.0_f64; 2_000];
-    for release in &found {
+    for release in &jobs {
         counts[(release.at.as_nanos() / 100_000_000) as usize] += 1.0;
     }
     let mean = counts.iter().sum::<f64>() / 2_000.0;
@@ -206,12 +206,11 @@ fn traces_and_samples_come_from_the_inputs() {
     inputs.insert_trace("arrivals.txt", [4, 50, 200].map(job).to_vec());
     let counted = |value, count| SampleCount { value, count };
     inputs.insert_samples("times.csv", vec![counted(ms(1), 3), counted(ms(2), 1)]);
-    let found = releases(&service, ms(100), 1, &inputs).unwrap();
-    let times: Vec<_> = found.iter().map(|r| r.at.as_nanos()).collect();
+    let jobs = releases(&service, ms(100), 1, &inputs).unwrap();
+    let times: Vec<_> = jobs.iter().map(|r| r.at.as_nanos()).collect();
     assert_eq!(times, [4_000_000, 50_000_000]);
     assert!(
-        found
-            .iter()
+        jobs.iter()
             .all(|r| [Some(ms(1)), Some(ms(2))].contains(&r.execution))
     );
 }
@@ -250,18 +249,18 @@ fn impossible_tasks_are_named() {
 #[test]
 fn measured_execution_times_replace_described_ones() {
     use tailbound_distribution::{Evidence, Provenance};
-    let mut found = all(
+    let mut jobs = all(
         &service(&[("a", poisson_task(500.0)), ("b", poisson_task(500.0))]),
         ms(500),
         5,
     );
-    let before = found.clone();
+    let before = jobs.clone();
     let measured = Distribution::from_samples(
         Provenance::new(Evidence::Sample, "execution time", "test"),
         vec![ms(7), ms(8)],
     );
-    draw_execution_times(&mut found, &[("a".to_string(), measured)].into(), 5).unwrap();
-    for (old, new) in before.iter().zip(&found) {
+    draw_execution_times(&mut jobs, &[("a".to_string(), measured)].into(), 5).unwrap();
+    for (old, new) in before.iter().zip(&jobs) {
         assert_eq!(old.at, new.at);
         match new.task.as_str() {
             "a" => assert!([Some(ms(7)), Some(ms(8))].contains(&new.execution)),
@@ -311,13 +310,13 @@ fn jobs_drawn_one_by_one_are_the_listed_ones() {
     let mut drawn = DrawnJobs::new(&service, ms(2_000), 7, &inputs).unwrap();
     let names: Vec<_> = service.tasks.keys().collect();
     for (number, release) in listed.iter().enumerate() {
-        let job = crate::hierarchy::Source::take(&mut drawn).unwrap();
+        let job = crate::hierarchy::JobSource::take(&mut drawn).unwrap();
         assert_eq!(job.number, number as u64);
         assert_eq!(names[job.task], &release.task);
         assert_eq!(job.release, release.at.as_nanos());
         assert_eq!(Some(job.work), release.execution.map(Duration::as_nanos));
     }
-    assert_eq!(crate::hierarchy::Source::take(&mut drawn), None);
+    assert_eq!(crate::hierarchy::JobSource::take(&mut drawn), None);
 }
 
 #[test]
@@ -333,14 +332,14 @@ fn bursts_have_their_jobs_at_their_distance() {
     };
     let described = Task::of(arrivals, one_ms());
     let rate = described.mean_rate().unwrap().as_per_second();
-    let found = all(&service(&[("b", described)]), Duration::from_secs(300), 5);
+    let jobs = all(&service(&[("b", described)]), Duration::from_secs(300), 5);
     // 20,000 bursts of a mean gap of 15 ms; the deviation of their number is some 27.
     assert!(
-        (found.len() as f64 / 300.0 - rate).abs() < 1.5,
+        (jobs.len() as f64 / 300.0 - rate).abs() < 1.5,
         "{}",
-        found.len()
+        jobs.len()
     );
-    let bursts: Vec<&[Release]> = found.chunks_exact(3).collect();
+    let bursts: Vec<&[Release]> = jobs.chunks_exact(3).collect();
     assert!(bursts[0][0].at >= Instant::ORIGIN.saturating_add(ms(4)));
     for pair in bursts.windows(2) {
         let at = |burst: &[Release], job: usize| burst[job].at.saturating_since(burst[0].at);
@@ -357,12 +356,12 @@ fn exponential_gaps_have_a_shortest_and_a_mean() {
         mean_gap: ms(5),
         offset: Duration::ZERO,
     };
-    let found = all(
+    let jobs = all(
         &service(&[("e", Task::of(arrivals, one_ms()))]),
         Duration::from_secs(300),
         5,
     );
-    let mut rests: Vec<f64> = found
+    let mut rests: Vec<f64> = jobs
         .windows(2)
         .map(|pair| pair[1].at.saturating_since(pair[0].at).as_millis_f64() - 2.0)
         .collect();
@@ -404,9 +403,9 @@ fn histograms_are_drawn_bin_by_bin() {
         let service = service(&[("h", Task::of(arrivals.clone(), time))]);
         releases(&service, Duration::from_secs(40), 3, &inputs).unwrap()
     };
-    let found = drawn(inline);
-    assert_eq!(found, drawn(from_file));
-    let times: Vec<Duration> = found.iter().map(|job| job.execution.unwrap()).collect();
+    let jobs = drawn(inline);
+    assert_eq!(jobs, drawn(from_file));
+    let times: Vec<Duration> = jobs.iter().map(|job| job.execution.unwrap()).collect();
     let within = |from, to| {
         times
             .iter()
@@ -431,8 +430,8 @@ fn traced_jobs_keep_their_own_execution_times() {
     };
     let mut inputs = InputFiles::default();
     inputs.insert_trace("jobs.csv", vec![job(9, Some(ms(3))), job(4, Some(ms(2)))]);
-    let found = releases(&service, ms(100), 1, &inputs).unwrap();
-    let pairs: Vec<_> = found
+    let jobs = releases(&service, ms(100), 1, &inputs).unwrap();
+    let pairs: Vec<_> = jobs
         .iter()
         .map(|job| (job.at.as_nanos(), job.execution.unwrap()))
         .collect();

@@ -22,9 +22,9 @@ fn set(tasks: &[Task], jobs: &[(usize, u64, u64)]) -> Set {
 
 /// The end of each job, by its number.
 fn ends(set: &Set, policy: Policy) -> Vec<u64> {
-    let mut found = set.run(policy);
-    found.sort_by_key(|done| done.number);
-    found.iter().map(|done| done.end).collect()
+    let mut completions = set.run(policy);
+    completions.sort_by_key(|done| done.number);
+    completions.iter().map(|done| done.end).collect()
 }
 
 fn dual(set: &Set, gain: Gain) -> Policy {

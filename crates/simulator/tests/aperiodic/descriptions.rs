@@ -94,10 +94,10 @@ fn simulated(description: &Description) -> Result<HostSimulation, HostError> {
 }
 
 /// Response times of a task, in order.
-fn responses(found: &HostSimulation, task: &str) -> Vec<Duration> {
-    let mut tasks = found.domains["plant"].tasks.iter();
-    let found = tasks.find(|found| found.name == task).unwrap();
-    let times = found.response_times.as_ref().map(|times| times.samples());
+fn responses(simulation: &HostSimulation, task: &str) -> Vec<Duration> {
+    let mut tasks = simulation.domains["plant"].tasks.iter();
+    let result = tasks.find(|result| result.name == task).unwrap();
+    let times = result.response_times.as_ref().map(|times| times.samples());
     times.map(<[Duration]>::to_vec).unwrap_or_default()
 }
 
@@ -131,19 +131,19 @@ proptest! {
                     .iter()
                     .all(Option::is_some),
             };
-            let found = simulated(&described).unwrap();
-            let domain = &found.domains["plant"];
+            let simulation = simulated(&described).unwrap();
+            let domain = &simulation.domains["plant"];
             for task in domain.tasks.iter().filter(|task| task.name.starts_with("hard")) {
                 prop_assert!(!bears || task.missed == 0, "{policy:?} {gain:?}: {task:?}");
             }
             if overheads {
                 continue;
             }
-            let work = |found: &HostSimulation| found.domains["plant"].used_ns;
-            prop_assert_eq!(work(&found), work(&background));
+            let work = |simulation: &HostSimulation| simulation.domains["plant"].used_ns;
+            prop_assert_eq!(work(&simulation), work(&background));
             // Soft jobs have one queue under both, so that the n-th one ends no later.
             for task in ["asked", "told"] {
-                let (ours, theirs) = (responses(&found, task), responses(&background, task));
+                let (ours, theirs) = (responses(&simulation, task), responses(&background, task));
                 prop_assert_eq!(ours.len(), theirs.len());
                 for (ours, theirs) in ours.iter().zip(&theirs) {
                     prop_assert!(ours <= theirs, "{policy:?} {gain:?} {task}");
@@ -155,9 +155,9 @@ proptest! {
     #[test]
     fn promotions_are_what_the_response_times_leave(set in a_set()) {
         let system = set.system(tailbound_simulator::aperiodic::Policy::Background);
-        let found: Option<Vec<Duration>> =
+        let promotions: Option<Vec<Duration>> =
             super::promotions(&system.hard, None).into_iter().collect();
-        prop_assert_eq!(found, set.promotions());
+        prop_assert_eq!(promotions, set.promotions());
     }
 }
 
@@ -179,8 +179,8 @@ fn costs_of_a_policy_are_taken() {
             gain: cost,
         };
         let overhead = |described| {
-            let found = simulated(described).unwrap();
-            found.cpus[0].overhead_share
+            let simulation = simulated(described).unwrap();
+            simulation.cpus[0].overhead_share
         };
         assert!(
             overhead(&free) == 0.0 && overhead(&costly) > 0.0,
@@ -251,12 +251,12 @@ fn what_is_late_in_any_case_is_told_and_runs() {
         AperiodicPolicy::DualPriority,
         Gain::None,
     );
-    let found = simulated(&described).unwrap();
+    let simulation = simulated(&described).unwrap();
     let said = "plant.hard1 may miss deadlines under any policy (worst-case response time): \
                 promoted at once";
     assert!(
-        found.assumptions.iter().any(|it| it == said),
+        simulation.assumptions.iter().any(|it| it == said),
         "{:?}",
-        found.assumptions
+        simulation.assumptions
     );
 }

@@ -11,7 +11,7 @@ use super::sets::{Set, a_set, ns};
 
 /// A hard job with all that any policy knows of it.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct ActiveJob {
     job: Job,
     left: u64,
     executed: u64,
@@ -25,9 +25,9 @@ struct Known {
 struct Ticks<'a> {
     set: &'a Set,
     now: u64,
-    active: Vec<Known>,
+    active: Vec<ActiveJob>,
     /// Jobs that are done and left something, one per task at most.
-    ghosts: Vec<Option<Known>>,
+    ghosts: Vec<Option<ActiveJob>>,
     soft: VecDeque<Job>,
     done: Vec<Completion>,
 }
@@ -61,7 +61,7 @@ impl<'a> Ticks<'a> {
                 if job.task == self.set.tasks.len() {
                     self.soft.push_back(job);
                 } else {
-                    self.active.push(Known {
+                    self.active.push(ActiveJob {
                         job,
                         left: job.work,
                         executed: 0,
@@ -69,7 +69,7 @@ impl<'a> Ticks<'a> {
                         promoted: false,
                         ghost: 0,
                     });
-                    self.active.sort_by_key(|known| known.job.task);
+                    self.active.sort_by_key(|active| active.job.task);
                 }
             }
             let who = decide(&mut self);
@@ -88,16 +88,16 @@ impl<'a> Ticks<'a> {
                 (first.work == 0).then(|| self.soft.pop_front().unwrap())
             }
             Who::Hard(position) => {
-                let known = &mut self.active[position];
-                known.left -= 1;
-                known.executed += 1;
-                known.early += u64::from(!known.promoted);
-                let worst = self.set.tasks[known.job.task].worst;
-                (known.left == 0).then(|| {
-                    let mut known = self.active.remove(position);
-                    known.ghost = worst - known.executed;
-                    self.ghosts[known.job.task] = Some(known);
-                    known.job
+                let active = &mut self.active[position];
+                active.left -= 1;
+                active.executed += 1;
+                active.early += u64::from(!active.promoted);
+                let worst = self.set.tasks[active.job.task].worst;
+                (active.left == 0).then(|| {
+                    let mut active = self.active.remove(position);
+                    active.ghost = worst - active.executed;
+                    self.ghosts[active.job.task] = Some(active);
+                    active.job
                 })
             }
         };
@@ -210,13 +210,13 @@ fn dual_priority(set: &Set, gain: Gain) -> Vec<Completion> {
     let after = set.promotions().unwrap();
     let own = matches!(gain, Gain::Own | Gain::Both);
     let propagated = matches!(gain, Gain::Propagated | Gain::Both);
-    let promotion = |known: &Known| {
-        let early = if own { known.early } else { 0 };
-        known.job.release + after[known.job.task].as_nanos() + early
+    let promotion = |active: &ActiveJob| {
+        let early = if own { active.early } else { 0 };
+        active.job.release + after[active.job.task].as_nanos() + early
     };
     Ticks::new(set).run(|ticks| {
-        for known in &mut ticks.active {
-            known.promoted |= ticks.now >= promotion(known);
+        for active in &mut ticks.active {
+            active.promoted |= ticks.now >= promotion(active);
         }
         for task in 0..set.tasks.len() {
             if let Some(ghost) = &mut ticks.ghosts[task]
@@ -230,7 +230,7 @@ fn dual_priority(set: &Set, gain: Gain) -> Vec<Completion> {
             let promoted = ticks
                 .active
                 .iter()
-                .position(|known| known.job.task == task && known.promoted);
+                .position(|active| active.job.task == task && active.promoted);
             if let Some(position) = promoted {
                 return Who::Hard(position);
             }
@@ -245,10 +245,10 @@ fn slack_stealing(set: &Set) -> Vec<Completion> {
     Ticks::new(set).run(|ticks| {
         let now = ticks.now;
         let mut rest = vec![None; set.tasks.len()];
-        for known in &ticks.active {
-            let task = &set.tasks[known.job.task];
-            rest[known.job.task] = Some((known.job.release, task.worst - known.executed));
-            next[known.job.task] = known.job.release + task.period_ns;
+        for active in &ticks.active {
+            let task = &set.tasks[active.job.task];
+            rest[active.job.task] = Some((active.job.release, task.worst - active.executed));
+            next[active.job.task] = active.job.release + task.period_ns;
         }
         let slack = |index: usize| {
             let own = &set.tasks[index];

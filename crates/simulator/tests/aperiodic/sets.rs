@@ -71,7 +71,7 @@ impl Set {
     /// nothing if a deadline may be missed.
     pub fn response_times(&self, server: Option<(u64, u64, u64)>) -> Option<Vec<u64>> {
         let mut before: Vec<(u64, u64, u64)> = server.into_iter().collect();
-        let mut found = Vec::new();
+        let mut responses = Vec::new();
         for task in &self.tasks {
             let mut window = task.worst;
             loop {
@@ -87,10 +87,10 @@ impl Set {
                 }
                 window = next;
             }
-            found.push(window);
+            responses.push(window);
             before.push((task.worst, task.period_ns, 0));
         }
-        Some(found)
+        Some(responses)
     }
 
     /// The latest promotions that are safe.

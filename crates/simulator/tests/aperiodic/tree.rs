@@ -3,22 +3,23 @@
 use proptest::prelude::*;
 use tailbound_simulator::aperiodic::{Policy, ServerBudget, ServerKind};
 use tailbound_simulator::hierarchy::{
-    Completion, Level, Member, Plan, Rank, Reservation, Rule, Task, simulate_plan,
+    Completion, HierarchyPlan, Level, LevelMember, PlannedReservation, PlannedTask, Rank, Rule,
+    simulate_plan,
 };
 use tailbound_time::Duration;
 
 use super::sets::{Set, a_set, ns};
 
-fn level(members: Vec<Member>) -> Level {
+fn level(members: Vec<LevelMember>) -> Level {
     Level::of(members)
 }
 
 /// The hard tasks by rank, and behind them in the tree (in front by rank, if need be) the soft one.
-fn plan(set: &Set, rule: Rule, place: ServerBudget) -> Plan {
-    let task = |rank| Member::Task(Task::of_rank(rank));
+fn plan(set: &Set, rule: Rule, place: ServerBudget) -> HierarchyPlan {
+    let task = |rank| LevelMember::Task(PlannedTask::of_rank(rank));
     let ranks = 0..set.tasks.len() as u64;
-    let mut members: Vec<Member> = ranks.map(|rank| task(Rank::Fixed(2 * rank + 1))).collect();
-    members.push(Member::Reservation(Reservation {
+    let mut members: Vec<LevelMember> = ranks.map(|rank| task(Rank::Fixed(2 * rank + 1))).collect();
+    members.push(LevelMember::Reservation(PlannedReservation {
         rank: Rank::Fixed(2 * place.behind as u64),
         rule,
         budget: place.budget,
@@ -26,10 +27,10 @@ fn plan(set: &Set, rule: Rule, place: ServerBudget) -> Plan {
         phase: Duration::ZERO,
         inside: level(vec![task(Rank::Fixed(0))]),
     }));
-    Plan::on_one_cpu(level(members))
+    HierarchyPlan::on_one_cpu(level(members))
 }
 
-fn in_tree(set: &Set, plan: &Plan) -> Vec<Completion> {
+fn in_tree(set: &Set, plan: &HierarchyPlan) -> Vec<Completion> {
     let mut completions = Vec::new();
     simulate_plan(plan, &mut set.jobs.as_slice(), &mut completions, None).unwrap();
     completions

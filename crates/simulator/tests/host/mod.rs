@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tailbound_model::{Description, InputFiles};
-use tailbound_simulator::hierarchy::{Completion, Member, Piece, Rule, ServerKind, Sink};
+use tailbound_simulator::hierarchy::{Completion, LevelMember, Piece, Rule, ServerKind, Sink};
 use tailbound_simulator::host::{
     HostError, HostQuery, HostSimulation, Kept, LaidPlan, MOST_EVENTS, lay_out, simulate_layout,
 };
@@ -82,15 +82,15 @@ impl Recorder {
     }
 }
 
-fn collect(members: &[Member], budgets: &mut Vec<Option<(u64, u64)>>) {
+fn collect(members: &[LevelMember], budgets: &mut Vec<Option<(u64, u64)>>) {
     for member in members {
         match member {
-            Member::Task(_) => {}
-            Member::Reservation(inner) => {
+            LevelMember::Task(_) => {}
+            LevelMember::Reservation(inner) => {
                 budgets.push(per_period(&inner.rule, inner.budget, inner.period));
                 collect(&inner.inside.members, budgets);
             }
-            Member::Guest(guest) => {
+            LevelMember::Guest(guest) => {
                 let vcpus = guest.vcpus.iter();
                 budgets.extend(vcpus.map(|it| per_period(&it.rule, it.budget, it.period)));
             }
@@ -158,7 +158,7 @@ impl Sink for Recorder {
 pub fn recorded(query: &HostQuery<'_>) -> Result<(Recorded, HostSimulation), HostError> {
     let layout = lay_out(query.description, query.host, query.inputs)?;
     let mut sinks: Vec<Recorder> = layout.plans.iter().map(Recorder::of).collect();
-    let found = simulate_layout(query, &layout, &mut sinks)?;
+    let simulation = simulate_layout(query, &layout, &mut sinks)?;
     let mut recorded = Recorded::default();
     for (laid, sink) in layout.plans.iter().zip(sinks) {
         for cpu in &laid.cpus {
@@ -168,5 +168,5 @@ pub fn recorded(query: &HostQuery<'_>) -> Result<(Recorded, HostSimulation), Hos
             recorded.by_cpu.entry(cpu).or_default().push(ran);
         }
     }
-    Ok((recorded, found))
+    Ok((recorded, simulation))
 }

@@ -1,6 +1,8 @@
 //! Plans and jobs in few words, times in nanoseconds.
 
-use tailbound_simulator::hierarchy::{Job, Level, Member, Rank, Reservation, Rule, Task};
+use tailbound_simulator::hierarchy::{
+    Job, Level, LevelMember, PlannedReservation, PlannedTask, Rank, Rule,
+};
 use tailbound_time::Duration;
 
 pub fn ns(value: u64) -> Duration {
@@ -8,12 +10,12 @@ pub fn ns(value: u64) -> Duration {
 }
 
 /// A task of a fixed rank.
-pub fn task(rank: u64) -> Member {
-    Member::Task(Task::of_rank(Rank::Fixed(rank)))
+pub fn task(rank: u64) -> LevelMember {
+    LevelMember::Task(PlannedTask::of_rank(Rank::Fixed(rank)))
 }
 
 /// A preemptive level without turns.
-pub fn level(members: Vec<Member>) -> Level {
+pub fn level(members: Vec<LevelMember>) -> Level {
     Level::of(members)
 }
 
@@ -23,8 +25,8 @@ pub fn reservation(
     rule: Rule,
     budget_ns: u64,
     period_ns: u64,
-    members: Vec<Member>,
-) -> Member {
+    members: Vec<LevelMember>,
+) -> LevelMember {
     ranked_reservation(Rank::Fixed(rank), rule, budget_ns, period_ns, members)
 }
 
@@ -34,9 +36,9 @@ pub fn ranked_reservation(
     rule: Rule,
     budget_ns: u64,
     period_ns: u64,
-    members: Vec<Member>,
-) -> Member {
-    Member::Reservation(Reservation {
+    members: Vec<LevelMember>,
+) -> LevelMember {
+    LevelMember::Reservation(PlannedReservation {
         rank,
         rule,
         budget: ns(budget_ns),

@@ -2,7 +2,9 @@
 //! and what it writes can be read.
 
 use proptest::prelude::*;
-use tailbound_simulator::hierarchy::{Completion, Job, Piece, Plan, Rule, ServerKind, Sink};
+use tailbound_simulator::hierarchy::{
+    Completion, HierarchyPlan, Job, Piece, Rule, ServerKind, Sink,
+};
 use tailbound_simulator::traces::{JobTable, ScheduleTrace, ScheduleWindow, Setting, Tee};
 
 use super::audit::Audit;
@@ -84,7 +86,7 @@ fn make(sink: &mut impl Sink, calls: &[Call]) {
 }
 
 /// A plan with every kind of budget.
-fn plan() -> Plan {
+fn plan() -> HierarchyPlan {
     let rules = [
         Rule::Server(ServerKind::Deferrable),
         Rule::Server(ServerKind::Polling),
@@ -93,7 +95,7 @@ fn plan() -> Plan {
         Rule::Unlimited,
     ];
     let members = rules.map(|rule| reservation(1, rule, 3, 10, vec![task(1)]));
-    Plan::on_one_cpu(level(members.into()))
+    HierarchyPlan::on_one_cpu(level(members.into()))
 }
 
 proptest! {
@@ -119,8 +121,8 @@ proptest! {
         let text = sinks.0.0.finish(end).unwrap();
         for record in csv::Reader::from_reader(text.as_slice()).records() {
             let record = record.unwrap();
-            let known = names.iter().any(|name| *name == record[0]);
-            prop_assert!(known || record[0].starts_with("task "), "{:?}", &record[0]);
+            let is_record = names.iter().any(|name| *name == record[0]);
+            prop_assert!(is_record || record[0].starts_with("task "), "{:?}", &record[0]);
         }
         let packets = wire::packets(&sinks.1.finish(end).unwrap()).map_err(TestCaseError::fail)?;
         let shown = wire::Shown::of(&packets).map_err(TestCaseError::fail)?;

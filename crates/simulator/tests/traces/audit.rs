@@ -234,11 +234,11 @@ impl Audit {
     fn work(&mut self, piece: &Piece) {
         let speed = self.setting.speeds().get(piece.cpu).copied().unwrap_or(0);
         let key = (piece.task, piece.number);
-        let known = self
+        let job = self
             .open
             .get_mut(&key)
             .filter(|job| job.release <= piece.from);
-        let Some(job) = known else {
+        let Some(job) = job else {
             self.find(Finding::NotOpen {
                 task: piece.task,
                 number: piece.number,
@@ -281,7 +281,7 @@ impl Audit {
         match self
             .setting
             .reservation(reservation)
-            .map(|known| &known.rule)
+            .map(|reservation| &reservation.rule)
         {
             Some(Rule::Server(ServerKind::Periodic) | Rule::Server(ServerKind::Polling)) => {
                 self.spend_on_grid(reservation, from, until)
@@ -293,12 +293,12 @@ impl Audit {
 
     /// Adds up what is used in each period of the grid.
     fn spend_on_grid(&mut self, reservation: usize, from: u64, until: u64) {
-        let Some(known) = self.setting.reservation(reservation) else {
+        let Some(parameters) = self.setting.reservation(reservation) else {
             return;
         };
-        let period_ns = known.period.as_nanos().max(1);
-        let phase = known.phase.as_nanos() % period_ns;
-        let budget_ns = known.budget.as_nanos();
+        let period_ns = parameters.period.as_nanos().max(1);
+        let phase = parameters.phase.as_nanos() % period_ns;
+        let budget_ns = parameters.budget.as_nanos();
         let mut at = from;
         while at < until {
             let next = if at < phase {
@@ -328,14 +328,14 @@ impl Audit {
     }
 
     fn stay_in_windows(&mut self, reservation: usize, from: u64, until: u64) {
-        let Some(known) = self.setting.reservation(reservation) else {
+        let Some(parameters) = self.setting.reservation(reservation) else {
             return;
         };
-        let Rule::Windows(windows) = &known.rule else {
+        let Rule::Windows(windows) = &parameters.rule else {
             return;
         };
-        let frame = u128::from(known.period.as_nanos().max(1));
-        let phase = u128::from(known.phase.as_nanos()) % frame;
+        let frame = u128::from(parameters.period.as_nanos().max(1));
+        let phase = u128::from(parameters.phase.as_nanos()) % frame;
         let mut at = from;
         while at < until {
             let into = (u128::from(at) + frame - phase) % frame;

@@ -3,7 +3,8 @@
 use crate::plans::ns;
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
-    Job, Level, Member, Plan, Rank, Reservation, Rule, ServerKind, Speed, Task, Window,
+    HierarchyPlan, Job, Level, LevelMember, PlannedReservation, PlannedTask, Rank, Rule,
+    ServerKind, Speed, Window,
 };
 use tailbound_simulator::{HostOverheads, HostTick};
 
@@ -29,7 +30,7 @@ fn rule() -> impl Strategy<Value = Rule> {
     ])
 }
 
-fn scheduler(members: Vec<Member>) -> impl Strategy<Value = Level> {
+fn scheduler(members: Vec<LevelMember>) -> impl Strategy<Value = Level> {
     (any::<bool>(), prop::option::of(1_u64..5)).prop_map(move |(preemptive, quantum)| Level {
         preemptive,
         quantum: quantum.map(ns),
@@ -37,8 +38,8 @@ fn scheduler(members: Vec<Member>) -> impl Strategy<Value = Level> {
     })
 }
 
-fn member() -> impl Strategy<Value = Member> {
-    let leaf = rank().prop_map(|rank| Member::Task(Task::of_rank(rank)));
+fn member() -> impl Strategy<Value = LevelMember> {
+    let leaf = rank().prop_map(|rank| LevelMember::Task(PlannedTask::of_rank(rank)));
     leaf.prop_recursive(2, 8, 3, |inner| {
         let inside = prop::collection::vec(inner, 1..3).prop_flat_map(scheduler);
         let times = (1_u64..8, 0_u64..12, 0_u64..30);
@@ -50,7 +51,7 @@ fn member() -> impl Strategy<Value = Member> {
                 }]),
                 other => other,
             };
-            Member::Reservation(Reservation {
+            LevelMember::Reservation(PlannedReservation {
                 rank,
                 rule,
                 budget: ns(budget),
@@ -78,14 +79,14 @@ fn overheads() -> impl Strategy<Value = HostOverheads> {
     prop_oneof![Just(HostOverheads::default()), some]
 }
 
-pub fn plans() -> impl Strategy<Value = Plan> {
+pub fn plans() -> impl Strategy<Value = HierarchyPlan> {
     let speeds = prop_oneof![Just(1_000), prop::sample::select(vec![333, 500, 1_500])];
     let cpus = prop::collection::vec(speeds, 1..4);
     let root = prop::collection::vec(member(), 1..4).prop_flat_map(scheduler);
-    (cpus, overheads(), root).prop_map(|(cpus, overheads, root)| Plan {
+    (cpus, overheads(), root).prop_map(|(cpus, overheads, root)| HierarchyPlan {
         cpus: cpus.into_iter().filter_map(Speed::from_permille).collect(),
         overheads,
-        ..Plan::on_one_cpu(root)
+        ..HierarchyPlan::on_one_cpu(root)
     })
 }
 

@@ -8,7 +8,7 @@ mod random;
 mod wire;
 
 use tailbound_simulator::hierarchy::{
-    Completion, Job, Piece, Plan, Rule, ServerKind, Sink, simulate_plan,
+    Completion, HierarchyPlan, Job, Piece, Rule, ServerKind, Sink, simulate_plan,
 };
 use tailbound_simulator::traces::{
     Detail, JobTable, ScheduleTrace, ScheduleWindow, Setting, Tee, WindowProblem,
@@ -18,8 +18,8 @@ use self::audit::{Audit, Finding};
 use crate::plans::{level, ns, reservation, task};
 
 /// A deferrable server of 3 in 10 with two tasks, above a task in the background.
-fn plan() -> Plan {
-    Plan::on_one_cpu(level(vec![
+fn plan() -> HierarchyPlan {
+    HierarchyPlan::on_one_cpu(level(vec![
         reservation(
             1,
             Rule::Server(ServerKind::Deferrable),
@@ -198,7 +198,7 @@ fn a_window_without_time_is_refused() {
 }
 
 /// What an audit finds in a schedule that somebody made up.
-fn found(calls: impl FnOnce(&mut Audit)) -> Vec<Finding> {
+fn findings(calls: impl FnOnce(&mut Audit)) -> Vec<Finding> {
     let mut audit = Audit::new(setting());
     audit.released(&job(0, 1, 0, 4));
     audit.released(&job(2, 2, 0, 3));
@@ -229,22 +229,22 @@ fn done(task: usize, number: u64, end: u64) -> Completion {
 
 #[test]
 fn an_audit_finds_busy_cpus_and_lost_work() {
-    let fine = found(|audit| {
+    let fine = findings(|audit| {
         audit.ran(&piece(2, 2, 0, 3));
         audit.completed(&done(2, 2, 3));
     });
     assert_eq!(fine, []);
-    let twice = found(|audit| {
+    let twice = findings(|audit| {
         audit.ran(&piece(2, 2, 0, 2));
         audit.ran(&piece(0, 1, 1, 2));
     });
     assert!(matches!(twice[..], [Finding::CpuTwice { busy: 2, .. }]));
-    let kernel = found(|audit| {
+    let kernel = findings(|audit| {
         audit.overhead(0, 0, 2);
         audit.ran(&piece(2, 2, 1, 2));
     });
     assert!(matches!(kernel[..], [Finding::CpuTwice { .. }]));
-    let lost = found(|audit| {
+    let lost = findings(|audit| {
         audit.ran(&piece(2, 2, 0, 2));
         audit.completed(&done(2, 2, 2));
     });
@@ -253,7 +253,7 @@ fn an_audit_finds_busy_cpus_and_lost_work() {
 
 #[test]
 fn an_audit_finds_wrong_budgets_places_and_orders() {
-    let overdrawn = found(|audit| {
+    let overdrawn = findings(|audit| {
         audit.ran(&piece(0, 1, 0, 4));
     });
     assert!(matches!(
@@ -264,12 +264,12 @@ fn an_audit_finds_wrong_budgets_places_and_orders() {
             ..
         }]
     ));
-    let early = found(|audit| {
+    let early = findings(|audit| {
         audit.ran(&piece(0, 1, 0, 2));
         audit.ran_out(1, 2);
     });
     assert!(matches!(early[..], [Finding::RanOutEarly { left: 1, .. }]));
-    let unknown = found(|audit| {
+    let unknown = findings(|audit| {
         audit.ran(&piece(0, 9, 0, 1));
         audit.completed(&done(0, 9, 1));
     });
@@ -277,7 +277,7 @@ fn an_audit_finds_wrong_budgets_places_and_orders() {
         unknown[..],
         [Finding::NotOpen { .. }, Finding::NotOpen { .. }]
     ));
-    let elsewhere = found(|audit| {
+    let elsewhere = findings(|audit| {
         let other = Piece {
             cpu: 1,
             ..piece(0, 1, 1, 2)
@@ -294,7 +294,7 @@ fn an_audit_finds_wrong_budgets_places_and_orders() {
             ..
         ]
     ));
-    let backwards = found(|audit| {
+    let backwards = findings(|audit| {
         audit.replenished(1, 10);
         audit.ran_out(1, 9);
     });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use tailbound_simulator::hierarchy::{Completion, Job, Piece, Plan, Sink, simulate_plan};
+use tailbound_simulator::hierarchy::{Completion, HierarchyPlan, Job, Piece, Sink, simulate_plan};
 use tailbound_simulator::traces::{
     Detail, JobTable, ScheduleSlice, ScheduleTrace, ScheduleWindow, Setting, Tee,
 };
@@ -97,7 +97,7 @@ fn sinks(setting: &Setting, from: u64, until: u64) -> Sinks {
     )
 }
 
-fn check(plan: &Plan, jobs: &[Job], from: u64, length: u64) -> Result<(), TestCaseError> {
+fn check(plan: &HierarchyPlan, jobs: &[Job], from: u64, length: u64) -> Result<(), TestCaseError> {
     let setting = Setting::of(plan);
     let until = from + length;
     let mut sinks = sinks(&setting, from, until);

@@ -66,21 +66,21 @@ enum Value {
 
 impl Message {
     pub fn number(&self, name: &str) -> Option<u64> {
-        self.0.iter().find_map(|(found, value)| match value {
-            Value::Number(number) if *found == name => Some(*number),
+        self.0.iter().find_map(|(key, value)| match value {
+            Value::Number(number) if *key == name => Some(*number),
             _ => None,
         })
     }
 
     pub fn text(&self, name: &str) -> Option<&str> {
-        self.0.iter().find_map(|(found, value)| match value {
-            Value::Text(text) if *found == name => Some(text.as_str()),
+        self.0.iter().find_map(|(key, value)| match value {
+            Value::Text(text) if *key == name => Some(text.as_str()),
             _ => None,
         })
     }
 
     pub fn messages(&self, name: &str) -> Vec<&Message> {
-        let fields = self.0.iter().filter(|(found, _)| *found == name);
+        let fields = self.0.iter().filter(|(key, _)| *key == name);
         fields
             .filter_map(|(_, value)| match value {
                 Value::Message(message) => Some(message),
@@ -262,20 +262,20 @@ impl Shown {
 
     /// Slices that begin before the one in front of them has ended, and values that go back in time.
     pub fn disorder(&self) -> Vec<String> {
-        let mut found = Vec::new();
+        let mut disorder = Vec::new();
         for (track, slices) in &self.slices {
             for pair in slices.windows(2) {
                 if pair[0].2.is_none_or(|end| end > pair[1].1) {
-                    found.push(format!("{track}: {:?} and {:?}", pair[0], pair[1]));
+                    disorder.push(format!("{track}: {:?} and {:?}", pair[0], pair[1]));
                 }
             }
         }
         for (track, values) in &self.counters {
             if !values.is_sorted_by_key(|(at, _)| *at) {
-                found.push(format!("{track}: {values:?}"));
+                disorder.push(format!("{track}: {values:?}"));
             }
         }
-        found
+        disorder
     }
 
     /// All of it as text, a line a track.

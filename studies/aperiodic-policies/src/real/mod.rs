@@ -239,7 +239,7 @@ fn execute_all(
 fn check(host: &HostCapabilities) -> Result<(), RealError> {
     let missing = |capability, state| RealError::Missing { capability, state };
     if !host.has(Feature::SchedFifo) {
-        let state = host.finding(Feature::SchedFifo).found;
+        let state = host.finding(Feature::SchedFifo).state;
         return Err(missing("CAP_SYS_NICE", state));
     }
     check_throttling(host)?;
@@ -254,7 +254,7 @@ fn check_throttling(host: &HostCapabilities) -> Result<(), RealError> {
     let bounds = share.is_some_and(|(time_us, period_us)| time_us < period_us);
     if !finding.works || !bounds {
         return Err(RealError::NotThrottled {
-            state: finding.found,
+            state: finding.state,
             remedy: finding.remedy,
         });
     }
@@ -395,7 +395,7 @@ mod tests {
         let check = |time_us| {
             let finding = Finding {
                 works: true,
-                found: "a limit".into(),
+                state: "a limit".into(),
                 remedy: "sysctl".into(),
             };
             let host = HostCapabilities {

@@ -45,12 +45,13 @@ impl StartLaw {
             for place in &chebyshev.points {
                 // The solution at the place before is a good one to start from.
                 let start = above.last().map(Vec::as_slice);
-                let (found, wrong) = Equation::new(queue, &norm, *place).solve(tolerance, start)?;
+                let (values, wrong) =
+                    Equation::new(queue, &norm, *place).solve(tolerance, start)?;
                 error = error.max(wrong);
-                above.push(found);
+                above.push(values);
             }
             let remainder = remainder(chebyshev.last_coefficients(&above), tolerance);
-            let found = Self {
+            let boundary = Self {
                 chebyshev,
                 stride: queue.stride,
                 above,
@@ -60,9 +61,9 @@ impl StartLaw {
             };
             if best
                 .as_ref()
-                .is_none_or(|before| found.error < before.error)
+                .is_none_or(|before| boundary.error < before.error)
             {
-                best = Some(found);
+                best = Some(boundary);
             }
             if remainder < tolerance {
                 break;
@@ -80,9 +81,9 @@ impl StartLaw {
         for (at, mixture) in [0.0, 1.0].into_iter().zip(&mut ends) {
             self.chebyshev.basis(at, mixture);
         }
-        let mut found = vec![0.0; self.stride];
+        let mut jumps = vec![0.0; self.stride];
         // At the start of a class, less at the end of the one below it.
-        for (class, jump) in found.iter_mut().enumerate() {
+        for (class, jump) in jumps.iter_mut().enumerate() {
             let (below, skipped) = match class {
                 0 => (self.stride - 1, 1),
                 _ => (class - 1, 0),
@@ -95,7 +96,7 @@ impl StartLaw {
                 .fold(0.0, f64::max);
             *jump = (largest - self.error).max(0.0);
         }
-        found
+        jumps
     }
 
     /// What is above the places of a class, rising.
@@ -122,8 +123,8 @@ impl StartLaw {
     }
 
     /// What the values at `place` are mixed of.
-    pub(super) fn mixture(&self, place: f64, found: &mut Vec<f64>) {
-        self.chebyshev.basis(place, found);
+    pub(super) fn mixture(&self, place: f64, mixture: &mut Vec<f64>) {
+        self.chebyshev.basis(place, mixture);
     }
 
     /// Q at x, x less a stride, x less two strides and so on, `count` of them, each with the place
@@ -133,18 +134,18 @@ impl StartLaw {
         x: usize,
         count: usize,
         mixture: &[f64],
-        found: &mut Vec<f64>,
+        values: &mut Vec<f64>,
     ) {
         let (class, top) = (x % self.stride, x / self.stride);
         let rows = self.above.first().map_or(0, Vec::len) / self.stride;
-        found.clear();
-        found.resize(count, 1.0);
+        values.clear();
+        values.resize(count, 1.0);
         // Beyond the last row nothing is above.
         let beyond = (top + 1).saturating_sub(rows).min(count);
         let last = (top + 1).min(rows);
         for (place, share) in self.above.iter().zip(mixture) {
-            let known = &place[class * rows..class * rows + last];
-            let pairs = found[beyond..].iter_mut().zip(known.iter().rev());
+            let column = &place[class * rows..class * rows + last];
+            let pairs = values[beyond..].iter_mut().zip(column.iter().rev());
             pairs.for_each(|(value, above)| *value -= share * above);
         }
     }

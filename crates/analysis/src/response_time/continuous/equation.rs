@@ -142,30 +142,30 @@ impl<'a> Equation<'a> {
 
     /// What the linear part of T makes of `values` at the places of one class: with `fresh` added it
     /// is 1 - T(1 - values).
-    fn apply(&self, class: usize, values: &[f64], padded: &mut Vec<f64>, found: &mut [f64]) {
+    fn apply(&self, class: usize, values: &[f64], padded: &mut Vec<f64>, image: &mut [f64]) {
         let ClassLink { source, shift } = self.link(class);
         let source_class = source;
         let source = &values[source * self.rows..(source + 1) * self.rows];
-        self.arrive(source, shift, padded, found);
+        self.arrive(source, shift, padded, image);
         for v in self.idle_moments(class) {
             let top = (self.queue.budget_steps - v - source_class) / self.queue.stride;
             let earlier = self.before.row(v).iter().enumerate();
             let idle: f64 = earlier
                 .filter_map(|(y, p)| Some(p * source.get(top.checked_sub(y)?)?))
                 .sum();
-            self.add_wasted(class, v, idle, found);
+            self.add_wasted(class, v, idle, image);
         }
     }
 
     /// What the work of a period makes of `source`: found(x) = sum over w of p(w) source(x + shift -
     /// w). `padded` is room for the source between zeros, so that no sum needs a special end.
-    fn arrive(&self, source: &[f64], shift: usize, padded: &mut Vec<f64>, found: &mut [f64]) {
+    fn arrive(&self, source: &[f64], shift: usize, padded: &mut Vec<f64>, image: &mut [f64]) {
         let most = self.arrived.len();
         padded.clear();
         padded.resize(most, 0.0);
         padded.extend_from_slice(source);
         padded.resize(most + self.rows + shift + TOGETHER, 0.0);
-        for (block, rows) in found.chunks_mut(TOGETHER).enumerate() {
+        for (block, rows) in image.chunks_mut(TOGETHER).enumerate() {
             let mut sums = [0.0; TOGETHER];
             let end = most + block * TOGETHER + shift;
             for (w, p) in self.arrived.iter().enumerate() {
@@ -179,12 +179,12 @@ impl<'a> Equation<'a> {
 
     /// T for all classes.
     fn apply_all(&self, values: &[f64]) -> Vec<f64> {
-        let mut found = vec![0.0; values.len()];
+        let mut image = vec![0.0; values.len()];
         let mut padded = Vec::new();
-        for (class, rows) in found.chunks_exact_mut(self.rows).enumerate() {
+        for (class, rows) in image.chunks_exact_mut(self.rows).enumerate() {
             self.apply(class, values, &mut padded, rows);
         }
-        found
+        image
     }
 
     /// The values by class, and what they may be wrong by: |Q~ - Q| <= |Q~ - T Q~| / (1 - factor) in
@@ -277,15 +277,15 @@ impl<'a> Equation<'a> {
         most_rounds: usize,
     ) -> Vec<f64> {
         let (stride, rows) = (self.queue.stride, self.rows);
-        let (mut found, mut padded) = (vec![0.0; rows], Vec::new());
+        let (mut image, mut padded) = (vec![0.0; rows], Vec::new());
         let mut class = 0;
         for turn in 0..most_rounds * stride {
-            self.apply(class, &values, &mut padded, &mut found);
+            self.apply(class, &values, &mut padded, &mut image);
             let range = class * rows..(class + 1) * rows;
             let own = values[range.clone()]
                 .iter_mut()
                 .zip(&self.fresh[range.clone()]);
-            let change = own.zip(&found).zip(&weight[range]).fold(
+            let change = own.zip(&image).zip(&weight[range]).fold(
                 0.0,
                 |most: f64, (((old, fresh), linear), weight)| {
                     let new = fresh + linear;

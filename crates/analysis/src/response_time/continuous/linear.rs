@@ -46,7 +46,7 @@ impl Banded {
                 let target = row[offset..offset + below].iter_mut();
                 target
                     .zip(left)
-                    .for_each(|(entry, known)| *entry -= factor * known);
+                    .for_each(|(entry, value)| *entry -= factor * value);
                 right[pivot - offset] -= factor * right[pivot];
             }
         }
@@ -54,8 +54,8 @@ impl Banded {
             let first = row.saturating_sub(below);
             let entries = &self.rows[row][below + first - row..below];
             let pairs = entries.iter().zip(&right[first..row]);
-            let known: f64 = pairs.map(|(a, b)| a * b).sum();
-            right[row] = (right[row] - known) / self.rows[row][below];
+            let solved: f64 = pairs.map(|(a, b)| a * b).sum();
+            right[row] = (right[row] - solved) / self.rows[row][below];
         }
         right
     }

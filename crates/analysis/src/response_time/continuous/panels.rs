@@ -69,7 +69,7 @@ impl Panels {
                 .max(1.0);
             let length = (panel.high - panel.low) / parts;
             for part in 0..parts as usize {
-                let found = self.over(
+                let part_integral = self.over(
                     stretches,
                     Panel {
                         low: panel.low + part as f64 * length,
@@ -79,8 +79,8 @@ impl Panels {
                     &mut f,
                     enough,
                 );
-                apart += found.apart;
-                heap.push(found);
+                apart += part_integral.apart;
+                heap.push(part_integral);
             }
         }
         while apart > tolerance && heap.len() < MOST_PANELS {
@@ -97,9 +97,9 @@ impl Panels {
                     high,
                     ..worst.panel
                 };
-                let found = self.over(stretches, panel, &mut f, enough);
-                apart += found.apart;
-                heap.push(found);
+                let half = self.over(stretches, panel, &mut f, enough);
+                apart += half.apart;
+                heap.push(half);
             }
         }
         heap.iter().fold((0.0, 0.0), |(value, apart), piece| {

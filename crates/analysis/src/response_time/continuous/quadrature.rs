@@ -179,8 +179,8 @@ mod tests {
         let rule = GaussLegendre::new(8);
         let weights: f64 = rule.nodes.iter().map(|(_, weight)| weight).sum();
         assert!((weights - 1.0).abs() < 1e-14);
-        let found = rule.integrate(-1.0, 2.0, |x| x.exp());
-        assert!((found - (2.0_f64.exp() - (-1.0_f64).exp())).abs() < 1e-12);
+        let integral = rule.integrate(-1.0, 2.0, |x| x.exp());
+        assert!((integral - (2.0_f64.exp() - (-1.0_f64).exp())).abs() < 1e-12);
         let fifteenth = rule.integrate(0.0, 1.0, |x| x.powi(15));
         assert!((fifteenth - 1.0 / 16.0).abs() < 1e-15);
     }

@@ -46,41 +46,43 @@ impl StrideWork {
     /// The probabilities that 0, 1, ... `last` strides of work come in `steps` of time, by Panjer's
     /// recursion.
     pub(super) fn probabilities(&self, steps: f64, last: usize) -> Vec<f64> {
-        let mut found = Vec::new();
-        self.probabilities_into(steps, last, &mut found);
-        found
+        let mut probabilities = Vec::new();
+        self.probabilities_into(steps, last, &mut probabilities);
+        probabilities
     }
 
     /// The same, into a vector that is there already.
-    pub(super) fn probabilities_into(&self, steps: f64, last: usize, found: &mut Vec<f64>) {
+    pub(super) fn probabilities_into(&self, steps: f64, last: usize, probabilities: &mut Vec<f64>) {
         let mean = self.rate * steps;
-        found.clear();
+        probabilities.clear();
         if let ([(1, _)], true) = (&self.sizes[..], mean < SMALL) {
             let mut value = (-mean).exp();
-            found.push(value);
-            found.extend((1..=last).map(|k| {
+            probabilities.push(value);
+            probabilities.extend((1..=last).map(|k| {
                 value *= mean * inverse(k);
                 value
             }));
             return;
         }
-        found.resize(last + 1, 0.0);
-        found[0] = 1.0;
+        probabilities.resize(last + 1, 0.0);
+        probabilities[0] = 1.0;
         let mut log_scale = -mean;
         for k in 1..=last {
             let term = |(size, p): &(usize, f64)| match k.checked_sub(*size) {
-                Some(rest) => *size as f64 * p * found[rest],
+                Some(rest) => *size as f64 * p * probabilities[rest],
                 None => 0.0,
             };
             let sum: f64 = self.sizes.iter().map(term).sum();
-            found[k] = mean / k as f64 * sum;
-            if found[k] > LARGE {
-                found[..=k].iter_mut().for_each(|value| *value /= LARGE);
+            probabilities[k] = mean / k as f64 * sum;
+            if probabilities[k] > LARGE {
+                probabilities[..=k]
+                    .iter_mut()
+                    .for_each(|value| *value /= LARGE);
                 log_scale += LARGE.ln();
             }
         }
         let scale = log_scale.exp();
-        found.iter_mut().for_each(|value| *value *= scale);
+        probabilities.iter_mut().for_each(|value| *value *= scale);
     }
 
     /// The probabilities of those numbers of strides up to `last` that are not negligible in `steps` of time;

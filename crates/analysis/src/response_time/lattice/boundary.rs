@@ -2,7 +2,7 @@
 
 use super::compound::LatticeWork;
 use super::leap::LeapHistory;
-use super::rounding::Side;
+use super::rounding::BracketSide;
 use crate::SearchWatch;
 use tailbound_fourier::{Complex, Transform};
 
@@ -148,7 +148,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 pub(super) fn workload(
     queue: &LatticeQueue,
     passages: &Passages,
-    side: Side,
+    side: BracketSide,
     (precision, watch): (f64, &dyn SearchWatch),
 ) -> Vec<f64> {
     let decay = queue
@@ -156,14 +156,14 @@ pub(super) fn workload(
         .decay(queue.budget_steps as f64 / queue.period_steps as f64);
     let states = (-(TAIL * precision).ln() / decay).ceil().min(MOST_STATES) as usize + 1;
     let floor: Vec<f64> = match side {
-        Side::Pessimistic => (0..=states)
+        BracketSide::Pessimistic => (0..=states)
             .map(|z| -(-decay * z as f64).exp_m1())
             .collect(),
-        Side::Optimistic => vec![0.0; states + 1],
+        BracketSide::Optimistic => vec![0.0; states + 1],
     };
     let mut cumulative = match side {
-        Side::Pessimistic => floor.clone(),
-        Side::Optimistic => vec![1.0; states + 1],
+        BracketSide::Pessimistic => floor.clone(),
+        BracketSide::Optimistic => vec![1.0; states + 1],
     };
     let sweep = PeriodSweep::new(queue, passages, states);
     let mut memory = sweep.memory();
@@ -175,7 +175,7 @@ pub(super) fn workload(
         next.iter_mut()
             .zip(&floor)
             .for_each(|(n, f)| *n = n.max(*f));
-        if side == Side::Optimistic {
+        if side == BracketSide::Optimistic {
             next[states] = 1.0;
         }
         let change = next

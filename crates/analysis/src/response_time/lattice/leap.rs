@@ -16,7 +16,7 @@
 //!
 //! For upper bounds T is linear but for a constant, all signs turn around, and the same ratio decides.
 
-use super::rounding::Side;
+use super::rounding::BracketSide;
 
 /// Changes below this are what floating point makes of none. What they may add to the error, times the square of the
 /// longest leap, is below the guard by which all results are rounded outward.
@@ -31,14 +31,14 @@ const STEPS_BETWEEN: usize = 3;
 /// The last steps of an iteration.
 #[derive(Debug)]
 pub(super) struct LeapHistory {
-    side: Side,
+    side: BracketSide,
     /// By how much each value came nearer in the last step.
     changes: Vec<f64>,
     steps: usize,
 }
 
 impl LeapHistory {
-    pub(super) fn new(side: Side) -> Self {
+    pub(super) fn new(side: BracketSide) -> Self {
         Self {
             side,
             changes: Vec::new(),
@@ -50,8 +50,8 @@ impl LeapHistory {
     /// side. Says whether it did.
     pub(super) fn step(&mut self, current: &[f64], next: &mut [f64]) -> bool {
         let towards = match self.side {
-            Side::Pessimistic => 1.0,
-            Side::Optimistic => -1.0,
+            BracketSide::Pessimistic => 1.0,
+            BracketSide::Optimistic => -1.0,
         };
         let changes = next.iter().zip(current);
         let changes: Vec<f64> = changes.map(|(n, c)| towards * (n - c)).collect();
@@ -65,8 +65,8 @@ impl LeapHistory {
         for ((n, c), change) in next.iter_mut().zip(current).zip(&self.changes) {
             let leapt = c + towards * multiple * change;
             *n = match self.side {
-                Side::Pessimistic => n.max(leapt).min(1.0),
-                Side::Optimistic => n.min(leapt).max(0.0),
+                BracketSide::Pessimistic => n.max(leapt).min(1.0),
+                BracketSide::Optimistic => n.min(leapt).max(0.0),
             };
         }
         *self = Self::new(self.side);
@@ -91,7 +91,7 @@ mod tests {
     use crate::Unwatched;
 
     /// The law of the workload at replenishments, from one side.
-    fn cumulative(queue: &LatticeQueue, passages: &Passages, side: Side) -> Vec<f64> {
+    fn cumulative(queue: &LatticeQueue, passages: &Passages, side: BracketSide) -> Vec<f64> {
         let law = boundary::workload(queue, passages, side, (1e-7, &Unwatched));
         let mut sum = 0.0;
         let sums = law.iter().map(|p| {
@@ -121,8 +121,8 @@ mod tests {
                 period_steps: period,
             };
             let passages = Passages::of(&queue);
-            let lower = cumulative(&queue, &passages, Side::Pessimistic);
-            let upper = cumulative(&queue, &passages, Side::Optimistic);
+            let lower = cumulative(&queue, &passages, BracketSide::Pessimistic);
+            let upper = cumulative(&queue, &passages, BracketSide::Optimistic);
             for (at, (low, high)) in lower.iter().zip(&upper).enumerate() {
                 prop_assert!(low - high < 1e-10, "{} {} {}", at, low, high);
                 prop_assert!(high - low < 1e-4, "{} {} {}", at, low, high);
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_leap_adds_what_the_least_ratio_of_changes_allows() {
-        let mut history = LeapHistory::new(Side::Pessimistic);
+        let mut history = LeapHistory::new(BracketSide::Pessimistic);
         let mut current = vec![0.0, 0.0];
         // The changes halve at one place, and fall to four fifths at the other.
         let mut leapt = false;

@@ -27,7 +27,7 @@ use crate::{AnalysisError, SearchWatch, Unwatched};
 use boundary::{LatticeQueue, Passages};
 use compound::LatticeWork;
 use response::LatticeResponses;
-pub(super) use rounding::{Lattice, Law, Side};
+pub(super) use rounding::{BracketSide, Lattice, Law};
 pub(crate) use share_bounds::LatticeRung;
 pub(super) use share_bounds::{LatticeOutlook, judge};
 
@@ -234,8 +234,11 @@ impl<'a> LatticePlan<'a> {
     ) -> Result<Option<LatticeAnswer>, AnalysisError> {
         // The two sides have nothing in common but the lattice: one thread each.
         let (optimistic, pessimistic) = std::thread::scope(|scope| {
-            let other = scope.spawn(|| self.side(lattice, Side::Pessimistic, watch));
-            (self.side(lattice, Side::Optimistic, watch), other.join())
+            let other = scope.spawn(|| self.side(lattice, BracketSide::Pessimistic, watch));
+            (
+                self.side(lattice, BracketSide::Optimistic, watch),
+                other.join(),
+            )
         });
         let pessimistic = pessimistic.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         let (Some((optimistic, _)), Some((pessimistic, pessimistic_is_stable))) =
@@ -248,7 +251,7 @@ impl<'a> LatticePlan<'a> {
             mean: self.mean(&overall),
             overall,
             per_stream,
-            step: lattice.time(1, Side::Pessimistic),
+            step: lattice.time(1, BracketSide::Pessimistic),
             pessimistic_is_stable,
             is_stopped: false,
         }))
@@ -303,7 +306,7 @@ impl<'a> LatticePlan<'a> {
     }
 
     /// The load's laws on the lattice, towards one side.
-    fn laws(&self, lattice: Lattice, side: Side) -> Result<LatticeLaws, AnalysisError> {
+    fn laws(&self, lattice: Lattice, side: BracketSide) -> Result<LatticeLaws, AnalysisError> {
         let on = |stream: &JobStream| stream.batches.sizes(&stream.law.on(lattice, side));
         let sizes = self.streams.iter().map(on);
         let sizes = sizes.collect::<Result<Vec<BatchSizes>, _>>()?;
@@ -380,7 +383,7 @@ impl<'a> LatticePlan<'a> {
     fn side(
         &self,
         lattice: Lattice,
-        side: Side,
+        side: BracketSide,
         watch: &dyn SearchWatch,
     ) -> Result<Option<(Vec<StepCdf>, bool)>, AnalysisError> {
         let LatticeLaws { arriving, jobs } = self.laws(lattice, side)?;
@@ -392,7 +395,7 @@ impl<'a> LatticePlan<'a> {
         let stable = queue.is_stable();
         let values = match stable {
             true => self.values(&queue, &jobs, side, watch),
-            false if side == Side::Pessimistic => Some(vec![Vec::new(); shortest.len()]),
+            false if side == BracketSide::Pessimistic => Some(vec![Vec::new(); shortest.len()]),
             false => {
                 return Err(AnalysisError::Invalid {
                     what: "the load is not below the bandwidth".into(),
@@ -409,13 +412,13 @@ impl<'a> LatticePlan<'a> {
     }
 
     /// The queue on the lattice, towards one side.
-    fn queue(&self, lattice: Lattice, side: Side, arriving: Vec<f64>) -> LatticeQueue {
+    fn queue(&self, lattice: Lattice, side: BracketSide, arriving: Vec<f64>) -> LatticeQueue {
         LatticeQueue {
             work: LatticeWork {
                 jobs_per_step: self.rate * lattice.step_seconds(),
                 sizes: arriving,
             },
-            budget_steps: lattice.steps(self.budget.as_nanos(), side == Side::Optimistic),
+            budget_steps: lattice.steps(self.budget.as_nanos(), side == BracketSide::Optimistic),
             period_steps: lattice.points,
         }
     }
@@ -425,11 +428,11 @@ impl<'a> LatticePlan<'a> {
         &self,
         queue: &LatticeQueue,
         jobs: &[Vec<f64>],
-        side: Side,
+        side: BracketSide,
         watch: &dyn SearchWatch,
     ) -> Option<Vec<Vec<f64>>> {
         let length = self.length(queue, &jobs[0]);
-        let mut found = match self.kind {
+        let mut values = match self.kind {
             None => {
                 let of = |job: &Vec<f64>| response::dedicated(&queue.work, job, side, length);
                 jobs.iter().map(of).collect::<Vec<_>>()
@@ -450,9 +453,9 @@ impl<'a> LatticePlan<'a> {
             }
         };
         if jobs.len() == 1 {
-            found.push(found[0].clone());
+            values.push(values[0].clone());
         }
-        Some(found)
+        Some(values)
     }
 
     /// The law of all streams together, of which each counts for its weight.
@@ -493,7 +496,7 @@ impl<'a> LatticePlan<'a> {
     fn steps(
         &self,
         lattice: Lattice,
-        side: Side,
+        side: BracketSide,
         values: &[f64],
         (shortest, tail): (Duration, ResponseTail),
     ) -> Result<StepCdf, AnalysisError> {
@@ -502,8 +505,8 @@ impl<'a> LatticePlan<'a> {
             let at = lattice.time(k, side).max(shortest);
             let of_tail = 1.0 - tail.above(at.as_secs_f64());
             let value = match side {
-                Side::Pessimistic => (value - GUARD).max(of_tail).max(0.0),
-                Side::Optimistic => (value + GUARD).min(1.0),
+                BracketSide::Pessimistic => (value - GUARD).max(of_tail).max(0.0),
+                BracketSide::Optimistic => (value + GUARD).min(1.0),
             };
             let at = at.saturating_add(self.overhead);
             match steps.last_mut() {
@@ -515,12 +518,12 @@ impl<'a> LatticePlan<'a> {
                 break;
             }
         }
-        if side == Side::Optimistic && steps.last().is_some_and(|(_, value)| *value < 1.0) {
+        if side == BracketSide::Optimistic && steps.last().is_some_and(|(_, value)| *value < 1.0) {
             // Beyond what was computed, all the rest may follow at once.
             let end = lattice.time(values.len(), side).max(shortest);
             steps.push((end.saturating_add(self.overhead), 1.0));
         }
-        if side == Side::Pessimistic {
+        if side == BracketSide::Pessimistic {
             tail.follow(&mut steps, self.overhead);
         }
         StepCdf::new(steps).map_err(AnalysisError::no_distribution)

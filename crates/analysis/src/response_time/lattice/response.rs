@@ -2,7 +2,7 @@
 
 use super::boundary::{LatticeQueue, Passages};
 use super::compound::LatticeWork;
-use super::rounding::Side;
+use super::rounding::BracketSide;
 use super::share::given;
 use crate::response_time::BudgetUse;
 use crate::{SearchStage, SearchWatch};
@@ -16,7 +16,7 @@ pub(super) struct LatticeResponses<'a> {
     /// The law of the workload at period starts.
     pub start: &'a [f64],
     pub kind: BudgetUse,
-    pub side: Side,
+    pub side: BracketSide,
 }
 
 impl LatticeResponses<'_> {
@@ -84,7 +84,7 @@ impl LatticeResponses<'_> {
             if watch.is_stopped() {
                 return None;
             }
-            if self.side == Side::Pessimistic {
+            if self.side == BracketSide::Pessimistic {
                 let (summed, all) = (n, period);
                 watch.hear(SearchStage::PlacesSummed { summed, all });
             }
@@ -204,7 +204,7 @@ fn cumulate(both: &[Complex], part: fn(&Complex) -> f64, sums: &mut Vec<f64>) {
 struct LaterPlaces<'a> {
     queue: &'a LatticeQueue,
     kind: BudgetUse,
-    side: Side,
+    side: BracketSide,
     sums: &'a mut Sums,
     /// The CPU time given by each step after a replenishment.
     given: Vec<usize>,
@@ -245,8 +245,8 @@ impl<'a> LaterPlaces<'a> {
             BudgetUse::Periodic => n,
         };
         let beyond = match self.side {
-            Side::Optimistic => 1.0,
-            Side::Pessimistic => done[self.columns - 1],
+            BracketSide::Optimistic => 1.0,
+            BracketSide::Pessimistic => done[self.columns - 1],
         };
         let given = &self.given;
         self.sums
@@ -256,7 +256,7 @@ impl<'a> LaterPlaces<'a> {
 
 /// The sums over the arrival's place in the period.
 struct Sums {
-    side: Side,
+    side: BracketSide,
     period_steps: usize,
     values: Vec<f64>,
 }
@@ -265,8 +265,8 @@ impl Sums {
     /// Adds C(n, `done_by`) where the bracket of the response time takes it.
     fn add(&mut self, n: usize, done_by: usize, value: f64) {
         let index = match self.side {
-            Side::Pessimistic if n > 0 => Some(done_by + 1 - n),
-            Side::Optimistic if n < self.period_steps => (done_by - n).checked_sub(2),
+            BracketSide::Pessimistic if n > 0 => Some(done_by + 1 - n),
+            BracketSide::Optimistic if n < self.period_steps => (done_by - n).checked_sub(2),
             _ => None,
         };
         if let Some(sum) = index.and_then(|k| self.values.get_mut(k)) {
@@ -277,8 +277,8 @@ impl Sums {
     /// Adds a sum of C(n, T) over n above 0 and below the period, for T - n = `lead`.
     fn add_lead(&mut self, lead: usize, value: f64) {
         let index = match self.side {
-            Side::Pessimistic => Some(lead + 1),
-            Side::Optimistic => lead.checked_sub(2),
+            BracketSide::Pessimistic => Some(lead + 1),
+            BracketSide::Optimistic => lead.checked_sub(2),
         };
         if let Some(sum) = index.and_then(|k| self.values.get_mut(k)) {
             *sum += value;
@@ -288,8 +288,8 @@ impl Sums {
     /// Adds C(n, T) for every T from `first` on (and not before n).
     fn add_from(&mut self, n: usize, first: usize, value: impl Fn(usize) -> f64) {
         let (counts, offset) = match self.side {
-            Side::Pessimistic => (n > 0, n.wrapping_sub(1)),
-            Side::Optimistic => (n < self.period_steps, n + 2),
+            BracketSide::Pessimistic => (n > 0, n.wrapping_sub(1)),
+            BracketSide::Optimistic => (n < self.period_steps, n + 2),
         };
         if !counts {
             return;
@@ -304,7 +304,12 @@ impl Sums {
 /// The response time on a CPU of its own (Pollaczek and Khinchine): entry k bounds it for every
 /// time from k steps to below k + 1. On the lattice points the value is that of the rounded
 /// execution times exactly.
-pub(super) fn dedicated(work: &LatticeWork, job: &[f64], side: Side, length: usize) -> Vec<f64> {
+pub(super) fn dedicated(
+    work: &LatticeWork,
+    job: &[f64],
+    side: BracketSide,
+    length: usize,
+) -> Vec<f64> {
     let points = length + 2;
     let transform = Transform::holding(work.sizes.len() + work.reach(1) + 2);
     let mut step = work.step_spectrum(&transform);
@@ -335,8 +340,8 @@ pub(super) fn dedicated(work: &LatticeWork, job: &[f64], side: Side, length: usi
         })
         .collect();
     match side {
-        Side::Pessimistic => cumulative[..length].to_vec(),
-        Side::Optimistic => cumulative[1..=length].to_vec(),
+        BracketSide::Pessimistic => cumulative[..length].to_vec(),
+        BracketSide::Optimistic => cumulative[1..=length].to_vec(),
     }
 }
 

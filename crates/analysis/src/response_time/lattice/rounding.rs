@@ -8,7 +8,7 @@ use crate::AnalysisError;
 
 /// Which end of a bracket is computed: everything is rounded towards it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::response_time) enum Side {
+pub(in crate::response_time) enum BracketSide {
     /// Execution times down, budget up: shorter responses than the true ones.
     Optimistic,
     /// Execution times up, budget down: longer ones.
@@ -36,12 +36,12 @@ impl Lattice {
     }
 
     /// The time of a step, rounded to nanoseconds.
-    pub(in crate::response_time) fn time(self, step: usize, side: Side) -> Duration {
+    pub(in crate::response_time) fn time(self, step: usize, side: BracketSide) -> Duration {
         let scaled = step as u128 * u128::from(self.period_ns);
         let points = self.points as u128;
         let nanos = match side {
-            Side::Optimistic => scaled / points,
-            Side::Pessimistic => scaled.div_ceil(points),
+            BracketSide::Optimistic => scaled / points,
+            BracketSide::Pessimistic => scaled.div_ceil(points),
         };
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
@@ -263,19 +263,23 @@ impl Law {
 
     /// The values with their probabilities, towards one side of what is known; those of a continuous law are the ends
     /// of cells.
-    pub(in crate::response_time) fn atoms(&self, side: Side) -> Vec<(Duration, f64)> {
+    pub(in crate::response_time) fn atoms(&self, side: BracketSide) -> Vec<(Duration, f64)> {
         let atom = |(ns, weight): &(u64, f64)| (Duration::from_nanos(*ns), *weight);
         match (self, side) {
-            (Self::Atoms { optimistic, .. }, Side::Optimistic) => {
+            (Self::Atoms { optimistic, .. }, BracketSide::Optimistic) => {
                 optimistic.iter().map(atom).collect()
             }
-            (Self::Atoms { pessimistic, .. }, Side::Pessimistic) => {
+            (Self::Atoms { pessimistic, .. }, BracketSide::Pessimistic) => {
                 pessimistic.iter().map(atom).collect()
             }
             (Self::Continuous(law), _) => {
                 let edges = edges(law, CELLS_OF_ATOMS);
                 let cell = |ends: &[u64]| {
-                    let end = if side == Side::Pessimistic { 1 } else { 0 };
+                    let end = if side == BracketSide::Pessimistic {
+                        1
+                    } else {
+                        0
+                    };
                     let weight = law.exceeded(ends[0] as f64) - law.exceeded(ends[1] as f64);
                     (Duration::from_nanos(ends[end]), weight)
                 };
@@ -286,8 +290,8 @@ impl Law {
     }
 
     /// The probabilities of 0, 1, 2, ... steps, rounded towards `side`.
-    pub(in crate::response_time) fn on(&self, lattice: Lattice, side: Side) -> Vec<f64> {
-        let up = side == Side::Pessimistic;
+    pub(in crate::response_time) fn on(&self, lattice: Lattice, side: BracketSide) -> Vec<f64> {
+        let up = side == BracketSide::Pessimistic;
         let mut weights = vec![0.0; lattice.steps(self.longest_ns(), up) + 1];
         match self {
             Self::Atoms {

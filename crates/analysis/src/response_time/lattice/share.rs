@@ -5,7 +5,7 @@
 
 use super::boundary::{Backwards, LatticeQueue};
 use super::response::{LatticeResponses, product};
-use super::rounding::Side;
+use super::rounding::BracketSide;
 use crate::response_time::BudgetUse;
 use tailbound_fourier::Transform;
 
@@ -75,9 +75,9 @@ impl<'a> ShareTerms<'a> {
     pub(super) fn within(&self, steps: usize) -> f64 {
         let period = self.responses.queue.period_steps;
         let (first, last, lead) = match self.responses.side {
-            Side::Pessimistic if steps == 0 => return 0.0,
-            Side::Pessimistic => (1, period, steps - 1),
-            Side::Optimistic => (0, period - 1, steps + 2),
+            BracketSide::Pessimistic if steps == 0 => return 0.0,
+            BracketSide::Pessimistic => (1, period, steps - 1),
+            BracketSide::Optimistic => (0, period - 1, steps + 2),
         };
         let deferrable = self.responses.kind == BudgetUse::Deferrable;
         let budget = self.responses.queue.budget_steps;
@@ -101,7 +101,7 @@ impl<'a> ShareTerms<'a> {
     /// The probability that a job that comes at step `n` is done by the time that `work` is given.
     fn done(&self, n: usize, work: usize) -> f64 {
         let work = match self.responses.side {
-            Side::Optimistic if work >= self.reach => return 1.0,
+            BracketSide::Optimistic if work >= self.reach => return 1.0,
             _ => work.min(self.reach - 1),
         };
         let queue = self.responses.queue;
@@ -179,7 +179,7 @@ mod tests {
         let most = work_within(&queue, BudgetUse::Deferrable, length);
         let passages = Passages::reaching(&queue, most);
         for kind in [BudgetUse::Deferrable, BudgetUse::Periodic] {
-            for side in [Side::Optimistic, Side::Pessimistic] {
+            for side in [BracketSide::Optimistic, BracketSide::Pessimistic] {
                 let start = boundary::workload(&queue, &passages, side, (1e-7, &Unwatched));
                 let responses = LatticeResponses {
                     queue: &queue,

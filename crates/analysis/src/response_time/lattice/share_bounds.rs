@@ -7,7 +7,7 @@ use tailbound_time::Duration;
 use super::boundary::{self, LatticeQueue, Passages};
 use super::response::{self, LatticeResponses};
 use super::share::{ShareTerms, work_within};
-use super::{GUARD, JobStream, Lattice, LatticeLaws, LatticePlan, MOST_PAIRS, Side};
+use super::{BracketSide, GUARD, JobStream, Lattice, LatticeLaws, LatticePlan, MOST_PAIRS};
 use crate::{AnalysisError, Outlook, Promise, Unwatched};
 
 /// The lattice on which promises are judged.
@@ -57,11 +57,13 @@ pub(in crate::response_time) fn judge(
     let shares = |side| plan.shares(lattice, side, (promises, is_finest));
     let shown = |outlook| Ok(LatticeOutlook { outlook, is_finest });
     let each = |shares: Vec<f64>| shares.into_iter().zip(promises);
-    if each(shares(Side::Pessimistic)?).all(|(share, promise)| share >= promise.probability) {
+    if each(shares(BracketSide::Pessimistic)?).all(|(share, promise)| share >= promise.probability)
+    {
         return shown(Outlook::Kept);
     }
     if !is_finest
-        && each(shares(Side::Optimistic)?).any(|(share, promise)| share < promise.probability)
+        && each(shares(BracketSide::Optimistic)?)
+            .any(|(share, promise)| share < promise.probability)
     {
         return shown(Outlook::Missed);
     }
@@ -86,7 +88,7 @@ impl LatticePlan<'_> {
     fn shares(
         &self,
         lattice: Lattice,
-        side: Side,
+        side: BracketSide,
         (promises, is_finest): (&[Promise], bool),
     ) -> Result<Vec<f64>, AnalysisError> {
         let LatticeLaws { arriving, jobs } = self.laws(lattice, side)?;
@@ -98,15 +100,15 @@ impl LatticePlan<'_> {
         let left = promises.iter().map(|promise| 1.0 - promise.probability);
         let precision = (PRECISION * left.fold(1.0, f64::min)).max(boundary::PRECISION);
         let of_lattice: Vec<f64> = match (self.kind, self.is_useful(&queue, is_finest)) {
-            (_, false) if side == Side::Pessimistic => vec![0.0; steps.len()],
+            (_, false) if side == BracketSide::Pessimistic => vec![0.0; steps.len()],
             (_, false) => vec![1.0; steps.len()],
             (None, true) => {
                 let length = (most + 1).clamp(4, MOST_PAIRS / lattice.points);
                 let shares = response::dedicated(&queue.work, &jobs[0], side, length);
                 let share = |step: &usize| match (shares.get(*step), side) {
                     (Some(share), _) => *share,
-                    (None, Side::Pessimistic) => shares[length - 1],
-                    (None, Side::Optimistic) => 1.0,
+                    (None, BracketSide::Pessimistic) => shares[length - 1],
+                    (None, BracketSide::Optimistic) => 1.0,
                 };
                 steps.iter().map(share).collect()
             }
@@ -132,8 +134,8 @@ impl LatticePlan<'_> {
             .map(|(share, promise)| {
                 let of_tail = 1.0 - tail.above(promise.latency.as_secs_f64());
                 match side {
-                    Side::Pessimistic => (share - GUARD).max(of_tail).max(0.0),
-                    Side::Optimistic => (share + GUARD).min(1.0),
+                    BracketSide::Pessimistic => (share - GUARD).max(of_tail).max(0.0),
+                    BracketSide::Optimistic => (share + GUARD).min(1.0),
                 }
             });
         Ok(bounds.collect())

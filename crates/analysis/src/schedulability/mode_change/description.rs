@@ -24,11 +24,11 @@ pub fn tasks_of_mode(
     tasks: &BTreeMap<String, Task>,
     scheduling: Scheduling,
 ) -> Result<Vec<ModeTask>, AnalysisError> {
-    let mut found = Vec::new();
+    let mut mode_tasks = Vec::new();
     for (name, described) in tasks {
         let task = sporadic(name, described)?;
         let rank = rank(name, described, scheduling)?;
-        found.extend((1..=described.clients).map(|client| ModeTask {
+        mode_tasks.extend((1..=described.clients).map(|client| ModeTask {
             name: match client {
                 1 => name.clone(),
                 _ => format!("{name} (client {client})"),
@@ -37,7 +37,7 @@ pub fn tasks_of_mode(
             task,
         }));
     }
-    Ok(found)
+    Ok(mode_tasks)
 }
 
 fn sporadic(name: &str, described: &Task) -> Result<SporadicTask, AnalysisError> {
@@ -114,14 +114,14 @@ mod tests {
             (Scheduling::DeadlineMonotonic, 6_000_000),
             (Scheduling::FixedPriority, 215),
         ] {
-            let found = tasks_of_mode(&one(described.clone()), scheduling).unwrap();
+            let mode_tasks = tasks_of_mode(&one(described.clone()), scheduling).unwrap();
             let task = SporadicTask::new(MS(1), MS(8), MS(6)).unwrap();
             let named = |name: &str| ModeTask {
                 name: name.into(),
                 rank,
                 task,
             };
-            assert_eq!(found, [named("a"), named("a (client 2)")]);
+            assert_eq!(mode_tasks, [named("a"), named("a (client 2)")]);
         }
     }
 
@@ -134,8 +134,8 @@ mod tests {
             Scheduling::EarliestDeadlineFirst,
             Scheduling::RoundRobin,
         ] {
-            let found = tasks_of_mode(&one(good.clone()), scheduling);
-            assert!(matches!(found, Err(AnalysisError::Invalid { .. })));
+            let refusal = tasks_of_mode(&one(good.clone()), scheduling);
+            assert!(matches!(refusal, Err(AnalysisError::Invalid { .. })));
         }
         let poisson = Task {
             arrivals: Arrivals::Poisson {
@@ -143,13 +143,13 @@ mod tests {
             },
             ..good.clone()
         };
-        let found = tasks_of_mode(&one(poisson), Scheduling::RateMonotonic);
-        assert!(matches!(found, Err(AnalysisError::NotPeriodic { .. })));
+        let refusal = tasks_of_mode(&one(poisson), Scheduling::RateMonotonic);
+        assert!(matches!(refusal, Err(AnalysisError::NotPeriodic { .. })));
         let boosted = Task {
             boost: Some(MS(1)),
             ..good
         };
-        let found = tasks_of_mode(&one(boosted), Scheduling::RateMonotonic);
-        assert!(matches!(found, Err(AnalysisError::Invalid { .. })));
+        let refusal = tasks_of_mode(&one(boosted), Scheduling::RateMonotonic);
+        assert!(matches!(refusal, Err(AnalysisError::Invalid { .. })));
     }
 }

@@ -29,7 +29,7 @@
 use tailbound_time::Duration;
 
 use super::busy_window::BusyWindows;
-use super::outcome::{ModeChange, NewModeStart, Protocol, Transition};
+use super::outcome::{ModeChangeProtocol, NewModeStart, ProtocolGuarantee, SafeTransition};
 use super::pair::ModePair;
 use crate::AnalysisError;
 use crate::sporadic_task::LONGEST_PARAMETER;
@@ -50,16 +50,21 @@ pub const ASSUMPTIONS: &[&str] = &[
 ///
 /// # Errors
 /// [`AnalysisError::TooManySteps`] where a busy period holds too many jobs.
-pub fn idle_time(pair: &ModePair<'_>) -> Result<ModeChange, AnalysisError> {
-    ModeChange::under(Protocol::IdleTime, (THEOREM, ASSUMPTIONS), pair, |tasks| {
-        let busy = longest_busy_period(pair)?;
-        Ok(Transition {
-            start: NewModeStart::AtFirstIdleInstant,
-            latency_bound: busy,
-            old_done_bound: busy,
-            tasks,
-        })
-    })
+pub fn idle_time(pair: &ModePair<'_>) -> Result<ProtocolGuarantee, AnalysisError> {
+    ProtocolGuarantee::under(
+        ModeChangeProtocol::IdleTime,
+        (THEOREM, ASSUMPTIONS),
+        pair,
+        |tasks| {
+            let busy = longest_busy_period(pair)?;
+            Ok(SafeTransition {
+                start: NewModeStart::AtFirstIdleInstant,
+                latency_bound: busy,
+                old_done_bound: busy,
+                tasks,
+            })
+        },
+    )
 }
 
 /// The longest busy period of the old mode, which is schedulable.

@@ -19,7 +19,9 @@
 //! shorter Y, never with a longer one.
 
 use super::minimum_single_offset::longest_wait_for_idle;
-use super::outcome::{ModeChange, NewModeStart, NoTransition, Protocol, Transition};
+use super::outcome::{
+    ModeChangeProtocol, NewModeStart, NoTransition, ProtocolGuarantee, SafeTransition,
+};
 use super::pair::ModePair;
 use crate::AnalysisError;
 use crate::sporadic_task::SporadicTask;
@@ -39,16 +41,16 @@ pub const ASSUMPTIONS: &[&str] = &[
 ///
 /// # Errors
 /// [`AnalysisError::TooManySteps`] where a busy period holds too many jobs.
-pub fn maximum_period_offset(pair: &ModePair<'_>) -> Result<ModeChange, AnalysisError> {
-    let protocol = Protocol::MaximumPeriodOffset;
-    ModeChange::under(protocol, (THEOREM, ASSUMPTIONS), pair, |tasks| {
+pub fn maximum_period_offset(pair: &ModePair<'_>) -> Result<ProtocolGuarantee, AnalysisError> {
+    let protocol = ModeChangeProtocol::MaximumPeriodOffset;
+    ProtocolGuarantee::under(protocol, (THEOREM, ASSUMPTIONS), pair, |tasks| {
         if pair.runs_across_a_change() {
             return Err(NoTransition::ReservationChanges.into());
         }
         let periods = pair.old_tasks();
         let offset = periods.iter().map(SporadicTask::period).max();
         let offset = offset.unwrap_or_default();
-        Ok(Transition {
+        Ok(SafeTransition {
             start: NewModeStart::NewTasksAfter(offset),
             latency_bound: offset,
             old_done_bound: longest_wait_for_idle(pair)?,

@@ -56,7 +56,8 @@ use tailbound_time::Duration;
 
 use super::busy_window::BusyWindows;
 use super::outcome::{
-    ModeChange, NewModeStart, NoTransition, Protocol, TaskInTransition, Transition,
+    ModeChangeProtocol, NewModeStart, NoTransition, ProtocolGuarantee, SafeTransition,
+    TaskInTransition,
 };
 use super::pair::ModePair;
 use crate::AnalysisError;
@@ -84,13 +85,13 @@ pub const ASSUMPTIONS_WITH_PERIODICITY: &[&str] = super::maximum_period_offset::
 ///
 /// # Errors
 /// [`AnalysisError::TooManySteps`] where a busy window holds too many jobs.
-pub fn without_periodicity(pair: &ModePair<'_>) -> Result<ModeChange, AnalysisError> {
-    let protocol = Protocol::MinimumSingleOffsetWithoutPeriodicity;
+pub fn without_periodicity(pair: &ModePair<'_>) -> Result<ProtocolGuarantee, AnalysisError> {
+    let protocol = ModeChangeProtocol::MinimumSingleOffsetWithoutPeriodicity;
     let proof = (THEOREM_WITHOUT_PERIODICITY, ASSUMPTIONS_WITHOUT_PERIODICITY);
-    ModeChange::under(protocol, proof, pair, |tasks| {
+    ProtocolGuarantee::under(protocol, proof, pair, |tasks| {
         let one_each: Duration = pair.old_tasks().iter().map(|task| task.execution()).sum();
         let offset = pair.old_supply().time_to_supply(one_each);
-        Ok(Transition {
+        Ok(SafeTransition {
             start: NewModeStart::AllTasksAfter(offset),
             latency_bound: offset,
             old_done_bound: offset,
@@ -103,10 +104,10 @@ pub fn without_periodicity(pair: &ModePair<'_>) -> Result<ModeChange, AnalysisEr
 ///
 /// # Errors
 /// [`AnalysisError::TooManySteps`] where a busy period holds too many jobs.
-pub fn with_periodicity(pair: &ModePair<'_>) -> Result<ModeChange, AnalysisError> {
-    let protocol = Protocol::MinimumSingleOffsetWithPeriodicity;
+pub fn with_periodicity(pair: &ModePair<'_>) -> Result<ProtocolGuarantee, AnalysisError> {
+    let protocol = ModeChangeProtocol::MinimumSingleOffsetWithPeriodicity;
     let proof = (THEOREM_WITH_PERIODICITY, ASSUMPTIONS_WITH_PERIODICITY);
-    ModeChange::under(protocol, proof, pair, |tasks| {
+    ProtocolGuarantee::under(protocol, proof, pair, |tasks| {
         if pair.runs_across_a_change() {
             return Err(NoTransition::ReservationChanges.into());
         }
@@ -119,7 +120,7 @@ pub fn with_periodicity(pair: &ModePair<'_>) -> Result<ModeChange, AnalysisError
             let wait = longest_wait_for_idle(pair)?;
             (wait, wait)
         };
-        Ok(Transition {
+        Ok(SafeTransition {
             start: NewModeStart::NewTasksAfter(offset),
             latency_bound: offset,
             old_done_bound,
@@ -146,9 +147,9 @@ pub(super) fn longest_wait_for_idle(pair: &ModePair<'_>) -> Result<Duration, Ana
                 *release = release.saturating_add(task.period());
             }
         }
-        let found = windows.end(released_ns, &unchanged, end, LONGEST_PARAMETER)?;
+        let window_end = windows.end(released_ns, &unchanged, end, LONGEST_PARAMETER)?;
         // Never beyond: it ends within the deadline of the lowest priority.
-        end = found.unwrap_or(LONGEST_PARAMETER);
+        end = window_end.unwrap_or(LONGEST_PARAMETER);
         longest = longest.max(end.saturating_sub(request));
         match releases.iter().min() {
             Some(next) => request = *next,

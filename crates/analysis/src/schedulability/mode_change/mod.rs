@@ -67,7 +67,8 @@ use crate::AnalysisError;
 pub use across_change::AcrossChange;
 pub use description::tasks_of_mode;
 pub use outcome::{
-    ModeChange, NewModeStart, NoTransition, Protocol, TaskInTransition, TaskKind, Transition,
+    ModeChangeProtocol, NewModeStart, NoTransition, ProtocolGuarantee, SafeTransition,
+    TaskInTransition, TaskKind,
 };
 pub use pair::{ModePair, ModeTask, Supplies};
 
@@ -77,12 +78,12 @@ pub use pair::{ModePair, ModeTask, Supplies};
 ///
 /// # Errors
 /// As of [`ModePair::new`], and [`AnalysisError::TooManySteps`]. That a protocol cannot be used is
-/// no error: its [`ModeChange::transition`] says why.
+/// no error: its [`ProtocolGuarantee::transition`] says why.
 pub fn transition_protocols(
     old: &[ModeTask],
     new: &[ModeTask],
     supplies: Supplies<'_>,
-) -> Result<Vec<ModeChange>, AnalysisError> {
+) -> Result<Vec<ProtocolGuarantee>, AnalysisError> {
     let pair = ModePair::new(old, new, supplies)?;
     Ok(vec![
         idle_time::idle_time(&pair)?,
@@ -120,12 +121,12 @@ mod tests {
         }
     }
 
-    fn on_cpu(old: &[ModeTask], new: &[ModeTask]) -> Vec<ModeChange> {
+    fn on_cpu(old: &[ModeTask], new: &[ModeTask]) -> Vec<ProtocolGuarantee> {
         transition_protocols(old, new, Supplies::Same(&DedicatedCpu)).unwrap()
     }
 
-    fn latencies(changes: &[ModeChange]) -> Vec<u64> {
-        let bound = |one: &ModeChange| one.transition.as_ref().unwrap().latency_bound;
+    fn latencies(changes: &[ProtocolGuarantee]) -> Vec<u64> {
+        let bound = |one: &ProtocolGuarantee| one.transition.as_ref().unwrap().latency_bound;
         changes.iter().map(|one| bound(one).as_nanos()).collect()
     }
 
@@ -144,8 +145,8 @@ mod tests {
         ];
         let changes = on_cpu(&old, &new);
         assert_eq!(latencies(&changes), [7, 20, 6, 6]);
-        let found = &changes[0].transition.as_ref().unwrap().tasks;
-        let found: Vec<_> = found
+        let tasks = &changes[0].transition.as_ref().unwrap().tasks;
+        let responses: Vec<_> = tasks
             .iter()
             .map(|one| {
                 (
@@ -158,7 +159,7 @@ mod tests {
             .collect();
         let some = |value| Some(ns(value));
         assert_eq!(
-            found,
+            responses,
             [
                 ("goes", TaskKind::Completed, some(1), None),
                 ("stays", TaskKind::Unchanged, some(3), some(5)),
@@ -198,8 +199,8 @@ mod tests {
     fn a_task_with_another_rank_has_changed() {
         let old = [mode_task("a", 0, (2, 8, 8)), mode_task("b", 1, (2, 8, 8))];
         let new = [mode_task("a", 2, (2, 8, 8)), mode_task("b", 1, (2, 8, 8))];
-        let found = on_cpu(&old, &new);
-        let tasks = &found[0].transition.as_ref().unwrap().tasks;
+        let changes = on_cpu(&old, &new);
+        let tasks = &changes[0].transition.as_ref().unwrap().tasks;
         assert_eq!(tasks[0].kind, TaskKind::Changed);
         assert_eq!(tasks[1].kind, TaskKind::Unchanged);
     }
@@ -226,16 +227,16 @@ mod tests {
         let tiny = mode_task("tiny", 0, (1, 2, 2));
         let huge = mode_task("huge", 1, (1 << 58, long, long));
         let old = [tiny, huge.clone()];
-        let found = transition_protocols(&old, &[], Supplies::Same(&DedicatedCpu));
-        assert!(matches!(found, Err(AnalysisError::TooManySteps { .. })));
+        let refusal = transition_protocols(&old, &[], Supplies::Same(&DedicatedCpu));
+        assert!(matches!(refusal, Err(AnalysisError::TooManySteps { .. })));
         let all = mode_task("all", 0, (long, long, long));
         assert_eq!(
             latencies(&on_cpu(from_ref(&all), from_ref(&huge))),
             [long; 4]
         );
         let slow = PeriodicSupply::somewhere(ns(1), ns(1 << 50)).unwrap();
-        let found = transition_protocols(&[huge], &[all], Supplies::Same(&slow)).unwrap();
-        assert!(found.iter().all(|one| !one.schedulable()));
+        let changes = transition_protocols(&[huge], &[all], Supplies::Same(&slow)).unwrap();
+        assert!(changes.iter().all(|one| !one.schedulable()));
     }
 
     fn any_mode() -> impl Strategy<Value = Vec<(u64, u64, u64)>> {
@@ -281,8 +282,8 @@ mod tests {
                 }
             }
             let lowest = before.tasks.last().map_or(0, |one| one.response_time.unwrap().as_nanos());
-            let found = latencies(&changes);
-            let [idle, period_ns, without, with] = found[..] else {
+            let latencies = latencies(&changes);
+            let [idle, period_ns, without, with] = latencies[..] else {
                 return Err(TestCaseError::fail("four protocols"));
             };
             prop_assert_eq!(idle, lowest);

@@ -9,7 +9,7 @@ use crate::AnalysisError;
 /// A protocol of mode changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Protocol {
+pub enum ModeChangeProtocol {
     /// The new mode starts at the first idle instant (Tindell & Alonso 1996).
     IdleTime,
     /// New tasks start a longest period of the old mode after the request (Bailey 1993).
@@ -72,7 +72,7 @@ impl TaskInTransition {
 
 /// A transition in which no deadline is missed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Transition {
+pub struct SafeTransition {
     /// When the new mode starts.
     pub start: NewModeStart,
     /// From the request until every task of the new mode may be released, at most.
@@ -133,25 +133,25 @@ impl From<AnalysisError> for NoOutcome {
 
 /// What a protocol guarantees for a change of modes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ModeChange {
+pub struct ProtocolGuarantee {
     /// The protocol.
-    pub protocol: Protocol,
+    pub protocol: ModeChangeProtocol,
     /// What is proved, in short; the module has the proof.
     pub theorem: &'static str,
     /// What is taken for granted.
     pub assumptions: &'static [&'static str],
     /// What it guarantees, or which of its conditions does not hold.
-    pub transition: Result<Transition, NoTransition>,
+    pub transition: Result<SafeTransition, NoTransition>,
 }
 
-impl ModeChange {
+impl ProtocolGuarantee {
     /// The guarantee of a protocol for a pair of modes: the transition of their tasks, where both modes are
     /// schedulable by themselves.
     pub(super) fn under(
-        protocol: Protocol,
+        protocol: ModeChangeProtocol,
         (theorem, assumptions): (&'static str, &'static [&'static str]),
         pair: &ModePair<'_>,
-        transition: impl FnOnce(Vec<TaskInTransition>) -> Result<Transition, NoOutcome>,
+        transition: impl FnOnce(Vec<TaskInTransition>) -> Result<SafeTransition, NoOutcome>,
     ) -> Result<Self, AnalysisError> {
         let transition = match pair.alone()?.map_err(NoOutcome::from).and_then(transition) {
             Ok(transition) => Ok(transition),

@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde::Serialize;
 use tailbound_analysis::FORMAT;
 use tailbound_analysis::resolution::{with_agents, with_fallen};
-use tailbound_analysis::transitions::Transition;
+use tailbound_analysis::transitions::TransitionBound;
 use tailbound_assessment::schedulability::{DeadlineVerdict, ModeVerdict, judge_some};
 use tailbound_control::Client;
 use tailbound_experiment::host_check::unfit_modes;
@@ -28,7 +28,7 @@ use crate::output::Output;
 #[derive(Serialize)]
 struct Added<'a> {
     added: &'a [String],
-    transitions: &'a [Transition],
+    transitions: &'a [TransitionBound],
     /// To read, check and analyse the new modes.
     analysis_ns: u64,
     /// Until the daemon knew them.
@@ -112,7 +112,7 @@ fn admitted(
     added: &[String],
     host: &HostCapabilities,
     output: &Output,
-) -> Result<Vec<Transition>, Failure> {
+) -> Result<Vec<TransitionBound>, Failure> {
     let description = &loaded.description;
     let is_new = |mode: &str| added.iter().any(|one| one == mode);
     for mode in added {

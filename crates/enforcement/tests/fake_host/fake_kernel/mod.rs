@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tailbound_linux::named_cgroup::NameError;
 use tailbound_linux::process::RunTimes;
 use tailbound_linux::scheduling::{RESET_ON_FORK, parse_cpu_list};
-use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
+use tailbound_linux::xen::{Vcpu, VcpuSetting, XenPool};
 use tailbound_linux::{HostCapabilities, capabilities::Feature, capabilities::Finding};
 use tailbound_model::{Cpu, CpuSet};
 use tailbound_time::Instant;
@@ -118,7 +118,7 @@ impl FakeKernel {
         let finding = |feature| {
             let finding = Finding {
                 works: works(&feature),
-                found: "in memory".into(),
+                state: "in memory".into(),
                 remedy: String::new(),
             };
             (feature, finding)
@@ -243,9 +243,8 @@ fn resets_on_fork(scheduling: SchedulingSetting) -> bool {
 
 fn root_of(directory: &Path) -> io::Result<PathBuf> {
     let roots = [V2_ROOT, CPU_ROOT, CPUSET_ROOT];
-    let found = roots.iter().find(|root| directory.starts_with(root));
-    found
-        .map(PathBuf::from)
+    let root = roots.iter().find(|root| directory.starts_with(root));
+    root.map(PathBuf::from)
         .ok_or(io::ErrorKind::InvalidInput.into())
 }
 
@@ -349,13 +348,13 @@ impl KernelView for FakeKernel {
     fn threads_of(&self, pid: u32) -> io::Result<Vec<u32>> {
         let inside = self.lock();
         let threads = inside.state.threads.iter();
-        let found: Vec<u32> = threads
+        let tids: Vec<u32> = threads
             .filter(|(_, thread)| thread.pid == pid)
             .map(|(tid, _)| *tid)
             .collect();
-        match found.is_empty() {
+        match tids.is_empty() {
             true => Err(io::ErrorKind::NotFound.into()),
-            false => Ok(found),
+            false => Ok(tids),
         }
     }
 
@@ -408,13 +407,13 @@ impl KernelView for FakeKernel {
 
     fn cgroup_of(&self, tid: u32, like: &Path) -> io::Result<PathBuf> {
         let inside = self.lock();
-        let found = inside
+        let group = inside
             .state
             .thread(tid)?
             .cgroups
             .get(&root_of(like)?)
             .cloned();
-        found.ok_or(io::ErrorKind::InvalidInput.into())
+        group.ok_or(io::ErrorKind::InvalidInput.into())
     }
 
     fn named_cgroup(&self, name: &CgroupName) -> Result<PathBuf, NameError> {
@@ -484,7 +483,7 @@ impl KernelView for FakeKernel {
         Ok(self.lock().state.vcpus.clone())
     }
 
-    fn xen_pools(&self) -> io::Result<Vec<Pool>> {
+    fn xen_pools(&self) -> io::Result<Vec<XenPool>> {
         Ok(xen::pools())
     }
 }

@@ -2,10 +2,10 @@
 
 use std::io;
 
-use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
+use tailbound_linux::xen::{Vcpu, VcpuSetting, XenPool};
 
-pub(super) fn pools() -> Vec<Pool> {
-    vec![Pool {
+pub(super) fn pools() -> Vec<XenPool> {
+    vec![XenPool {
         name: "Pool-0".into(),
         cpus: 2,
         scheduler: "rtds".into(),
@@ -18,9 +18,9 @@ pub(super) fn set(
     vcpu: u32,
     setting: VcpuSetting,
 ) -> io::Result<()> {
-    let found = vcpus
+    let vcpu_entry = vcpus
         .iter_mut()
         .find(|one| (one.id, one.vcpu) == (domain, vcpu));
-    found.ok_or(io::ErrorKind::NotFound)?.setting = setting;
+    vcpu_entry.ok_or(io::ErrorKind::NotFound)?.setting = setting;
     Ok(())
 }

@@ -12,11 +12,11 @@ pub(super) mod timeline;
 use std::collections::BTreeMap;
 use std::io;
 
-use super::balance::{Balances, Stretch};
+use super::balance::{Balances, CurveSegment};
 use super::open_jobs::{OpenJob, OpenJobs};
 use super::setting::Setting;
 use crate::hierarchy::{Completion, Job, Piece, Sink};
-use packets::{Annotation, Event, Name, Packets, Track};
+use packets::{Annotation, EventName, PacketEvent, Packets, Track};
 
 /// So many jobs of one task that wait or run at once have a slice of their own each.
 pub const LANES: usize = 16;
@@ -48,14 +48,14 @@ pub struct ScheduleTrace<W: io::Write> {
     jobs: OpenJobs,
     balances: Balances,
     /// What each CPU does, as far as it is known.
-    held: BTreeMap<usize, Held>,
+    held: BTreeMap<usize, OpenSlice>,
     /// The jobs with a slice on each of a task's lanes.
     lanes: BTreeMap<usize, [Option<u64>; LANES]>,
 }
 
 /// A slice of a CPU that may go on.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct OpenSlice {
     /// Task, number and the job's count; none is the operating system.
     job: Option<(usize, u64, u64)>,
     from: u64,
@@ -106,7 +106,7 @@ impl<W: io::Write> ScheduleTrace<W> {
     fn tell(
         &mut self,
         reservation: usize,
-        go_on: impl FnOnce(&mut Balances, &mut dyn FnMut(Stretch)),
+        go_on: impl FnOnce(&mut Balances, &mut dyn FnMut(CurveSegment)),
     ) {
         let Some((kind, _)) = self.balances.now(reservation) else {
             return;
@@ -115,7 +115,7 @@ impl<W: io::Write> ScheduleTrace<W> {
             .out
             .uuid(Track::Balance(reservation, kind), &self.setting);
         let out = &mut self.out;
-        go_on(&mut self.balances, &mut |stretch: Stretch| {
+        go_on(&mut self.balances, &mut |stretch: CurveSegment| {
             out.count(uuid, stretch.from, stretch.first);
             out.count(uuid, stretch.until, stretch.last);
         });
@@ -141,7 +141,7 @@ impl<W: io::Write> ScheduleTrace<W> {
     }
 
     /// The CPU does something else from now on, or goes on with what it does.
-    fn hold(&mut self, cpu: usize, next: Held) {
+    fn hold(&mut self, cpu: usize, next: OpenSlice) {
         if let Some(held) = self.held.get_mut(&cpu) {
             if held.job == next.job && held.until == next.from {
                 held.until = next.until;
@@ -154,14 +154,14 @@ impl<W: io::Write> ScheduleTrace<W> {
         }
     }
 
-    fn write_slice(&mut self, cpu: usize, held: Held) {
+    fn write_slice(&mut self, cpu: usize, held: OpenSlice) {
         let track = self.out.uuid(Track::Cpu(cpu), &self.setting);
         let name = held.job.map_or_else(
             || "kernel".into(),
             |(task, _, _)| self.setting.task_name(task),
         );
-        let begin = Event {
-            name: Name::Known(name),
+        let begin = PacketEvent {
+            name: EventName::Known(name),
             flow: held.job.map(|(_, _, id)| id).filter(|id| *id > 0),
             annotations: held
                 .job
@@ -175,8 +175,8 @@ impl<W: io::Write> ScheduleTrace<W> {
 
     fn write_instant(&mut self, track: Track, at: u64, name: &str, number: Option<u64>) {
         let uuid = self.out.uuid(track, &self.setting);
-        let event = Event {
-            name: Name::Known(name.to_owned()),
+        let event = PacketEvent {
+            name: EventName::Known(name.to_owned()),
             flow: None,
             annotations: number
                 .map(|number| Annotation::Number("job", number))
@@ -205,8 +205,8 @@ impl<W: io::Write> ScheduleTrace<W> {
         if let Some(deadline) = self.setting.deadline_of(job.task, job.release) {
             annotations.push(Annotation::Number("deadline_ns", deadline));
         }
-        let begin = Event {
-            name: Name::Text(format!("#{}", job.number)),
+        let begin = PacketEvent {
+            name: EventName::Text(format!("#{}", job.number)),
             flow: Some(open.id),
             annotations,
         };
@@ -260,7 +260,7 @@ impl<W: io::Write> Sink for ScheduleTrace<W> {
             return;
         }
         let id = self.jobs.ran(piece).map_or(0, |open| open.id);
-        let next = Held {
+        let next = OpenSlice {
             job: Some((piece.task, piece.number, id)),
             from: piece.from,
             until: piece.until,
@@ -277,7 +277,7 @@ impl<W: io::Write> Sink for ScheduleTrace<W> {
     fn overhead(&mut self, cpu: usize, from: u64, until: u64) {
         self.jobs.overhead(cpu, from, until);
         if from < until {
-            let next = Held {
+            let next = OpenSlice {
                 job: None,
                 from,
                 until,

@@ -48,7 +48,7 @@ impl Track {
             Self::Reservations => "Reservations".into(),
             Self::Reservation(number) => setting.reservation(number).map_or_else(
                 || format!("reservation {number}"),
-                |known| known.name.clone(),
+                |reservation| reservation.name.clone(),
             ),
             Self::Balance(_, BalanceKind::Left) => "budget left".into(),
             Self::Balance(_, BalanceKind::Used) => "used since replenishment".into(),
@@ -72,7 +72,7 @@ impl Track {
 }
 
 /// The name of an event.
-pub(super) enum Name {
+pub(super) enum EventName {
     /// One of a few; it is given once and has a number from then on.
     Known(String),
     /// One that does not come again.
@@ -86,8 +86,8 @@ pub(super) enum Annotation {
     Text(&'static str, String),
 }
 
-pub(super) struct Event {
-    pub(super) name: Name,
+pub(super) struct PacketEvent {
+    pub(super) name: EventName,
     /// What joins it with others.
     pub(super) flow: Option<u64>,
     pub(super) annotations: Vec<Annotation>,
@@ -169,11 +169,11 @@ impl<W: io::Write> Packets<W> {
         self.described
     }
 
-    pub(super) fn begin(&mut self, track: u64, at: u64, event: Event) {
+    pub(super) fn begin(&mut self, track: u64, at: u64, event: PacketEvent) {
         self.named(EventType::SliceBegin, track, at, event);
     }
 
-    pub(super) fn instant(&mut self, track: u64, at: u64, event: Event) {
+    pub(super) fn instant(&mut self, track: u64, at: u64, event: PacketEvent) {
         self.named(EventType::Instant, track, at, event);
     }
 
@@ -203,11 +203,11 @@ impl<W: io::Write> Packets<W> {
         self.event(at, event, InternedData::default());
     }
 
-    fn named(&mut self, kind: EventType, track: u64, at: u64, event: Event) {
+    fn named(&mut self, kind: EventType, track: u64, at: u64, event: PacketEvent) {
         let mut names = InternedData::default();
         let (name_iid, name) = match event.name {
-            Name::Text(text) => (None, Some(text)),
-            Name::Known(text) => (Some(self.event_name(text, &mut names)), None),
+            EventName::Text(text) => (None, Some(text)),
+            EventName::Known(text) => (Some(self.event_name(text, &mut names)), None),
         };
         let debug_annotations = self.facts(event.annotations, &mut names);
         let event = TrackEvent {
@@ -237,18 +237,18 @@ impl<W: io::Write> Packets<W> {
 
     fn facts(&mut self, facts: Vec<Annotation>, names: &mut InternedData) -> Vec<DebugAnnotation> {
         let annotations = facts.into_iter().map(|fact| {
-            let mut told = DebugAnnotation::default();
+            let mut annotation = DebugAnnotation::default();
             let name = match fact {
                 Annotation::Number(name, value) => {
-                    told.uint_value = Some(value);
+                    annotation.uint_value = Some(value);
                     name
                 }
                 Annotation::Truth(name, value) => {
-                    told.bool_value = Some(value);
+                    annotation.bool_value = Some(value);
                     name
                 }
                 Annotation::Text(name, value) => {
-                    told.string_value = Some(value);
+                    annotation.string_value = Some(value);
                     name
                 }
             };
@@ -262,7 +262,7 @@ impl<W: io::Write> Packets<W> {
             });
             DebugAnnotation {
                 name_iid: Some(iid),
-                ..told
+                ..annotation
             }
         });
         annotations.collect()

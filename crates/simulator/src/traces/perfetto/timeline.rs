@@ -5,7 +5,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use super::message::{ChildOrdering, TrackDescriptor};
-use super::packets::{Annotation, Event, Name, Packets};
+use super::packets::{Annotation, EventName, PacketEvent, Packets};
 
 /// A track: a name, what lasted, what happened at an instant, and tracks below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,11 +119,11 @@ fn write_track<W: io::Write>(
     }
 }
 
-fn event(name: &str, remark: &str) -> Event {
+fn event(name: &str, remark: &str) -> PacketEvent {
     let remark = Some(remark).filter(|remark| !remark.is_empty());
     let remark = remark.map(|remark| Annotation::Text("remark", remark.to_owned()));
-    Event {
-        name: Name::Known(name.to_owned()),
+    PacketEvent {
+        name: EventName::Known(name.to_owned()),
         flow: None,
         annotations: remark.into_iter().collect(),
     }
