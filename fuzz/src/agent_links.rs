@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use tailbound_modes::links::AgentLinks;
-use tailbound_modes::manager::{Agents, AgentEvent, Order};
+use tailbound_modes::manager::{AgentEvent, Agents, Order};
 use tailbound_modes::wire::ModeProtocol;
 use tailbound_time::{Instant, VirtualClock};
 

@@ -6,10 +6,10 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
+use tailbound_control::frame::decode;
 use tailbound_modes::agent::callback::SwitchedByCall;
 use tailbound_modes::agent::link::{ConnectError, Connector};
-use tailbound_modes::agent::{Agent, Event, Patience, Session, Step, TaskEngine, TaskTable};
-use tailbound_control::frame::decode;
+use tailbound_modes::agent::{Agent, Event, Patience, Session, SessionStep, TaskEngine, TaskTable};
 use tailbound_modes::wire::{
     AgentClock, AgentMessage, HostMessage, ModeProtocol, Name, Text, decoder,
 };
@@ -81,20 +81,24 @@ fn session(bytes: &[u8], failures: u8) {
         let before = started.lock().unwrap().clone();
         let now = Instant::from_nanos(time);
         match session.receive(message.clone(), now) {
-            Step::Switch(lists) => {
+            SessionStep::Switch(lists) => {
                 let result = table.switch(&lists);
                 let answer = session
                     .switched(result, now)
                     .expect("a switch was asked for");
                 agrees(&message, &answer, &before, &started.lock().unwrap());
                 if let HostMessage::Change { change, .. } = message {
-                    assert!(answered.as_ref().is_none_or(|(number, _)| *number != change));
+                    assert!(
+                        answered
+                            .as_ref()
+                            .is_none_or(|(number, _)| *number != change)
+                    );
                     answered = Some((change, answer));
                 } else {
                     answered = None;
                 }
             }
-            Step::Send(answer) => {
+            SessionStep::Send(answer) => {
                 let is_change = matches!(message, HostMessage::Change { .. });
                 if let (true, Some((_, previous)), AgentMessage::Done { .. }) =
                     (is_change, &answered, &answer)

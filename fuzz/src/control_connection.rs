@@ -6,12 +6,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread;
 
-use tailbound_daemon::connection::{End, Patience, serve};
-use tailbound_control::control_frame::{ControlProtocol, ControlDecoder, RESPONSE_BYTES_MAX, decode};
+use tailbound_control::control_frame::{
+    ControlDecoder, ControlProtocol, RESPONSE_BYTES_MAX, decode,
+};
 use tailbound_control::protocol::Response;
-use tailbound_daemon::service::Service;
-use tailbound_subsystem::Place;
+use tailbound_daemon::connection::{ClientPatience, End, serve};
+use tailbound_daemon::service::DaemonService;
 use tailbound_enforcement::Recovery;
+use tailbound_subsystem::Place;
 
 use crate::fakes::{AlwaysProtected, FakeKernel};
 use crate::stream::stream;
@@ -28,7 +30,7 @@ pub fn check(bytes: &[u8]) {
         exit_when_idle: None,
     };
     let protection = Box::new(AlwaysProtected);
-    let service = Arc::new(Service::new(
+    let service = Arc::new(DaemonService::new(
         kernel.clone(),
         protection,
         Recovery::default(),
@@ -48,7 +50,7 @@ pub fn check(bytes: &[u8]) {
         let _over = ours.shutdown(Shutdown::Write);
     });
     let id = service.leases().connect();
-    let ended = serve(&theirs, &service, id, trusted, Patience::default());
+    let ended = serve(&theirs, &service, id, trusted, ClientPatience::default());
     assert!(!matches!(ended, End::Idle), "{ended:?}");
     let _closed = theirs.shutdown(Shutdown::Both);
     drop(theirs);

@@ -18,7 +18,10 @@ pub fn check(bytes: &[u8]) {
     };
     if let Ok(distribution) = Distribution::from_csv(text) {
         let csv = distribution.to_csv();
-        assert_eq!(Distribution::from_csv(&csv).expect("our own CSV"), distribution);
+        assert_eq!(
+            Distribution::from_csv(&csv).expect("our own CSV"),
+            distribution
+        );
         asked(&distribution);
         if let Ok(log) = write_hdr_log(&[(None, &distribution)], 3) {
             read_hdr_log(log.as_bytes()).expect("our own log");

@@ -2,17 +2,17 @@
 
 use std::fs;
 
-use tailbound_enforcement::journal::{History, Record};
+use tailbound_enforcement::journal::{JournalHistory, Record};
 use tailbound_enforcement::recovery::{recover_with, standing_reservations_with};
 
 use crate::fake_kernel::FakeKernel;
 
 /// A cut journal says what its whole lines say; recovery never panics, and does nothing a second time.
 pub fn check(bytes: &[u8]) {
-    let (whole, unreadable) = History::read(bytes);
+    let (whole, unreadable) = JournalHistory::read(bytes);
     let end = bytes.iter().rposition(|byte| *byte == b'\n');
     let cut = &bytes[..end.map_or(0, |end| end + 1)];
-    assert_eq!(History::read(cut), (whole, unreadable));
+    assert_eq!(JournalHistory::read(cut), (whole, unreadable));
     for line in bytes.split(|byte| *byte == b'\n') {
         if let Ok(record) = serde_json::from_slice::<Record>(line) {
             let json = serde_json::to_vec(&record).unwrap();

@@ -3,9 +3,9 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tailbound_control::control_frame::{ControlProtocol, REQUEST_BYTES_MAX};
+use tailbound_control::frame::{Decoder, FrameProtocol, decode, encode};
 use tailbound_control::protocol::{ControlRequest, Response};
 use tailbound_daemon::watch_channel::{WatchOrder, WatchReport};
-use tailbound_control::frame::{Decoder, FrameProtocol, decode, encode};
 use tailbound_modes::preamble::{PortInput, Scanner};
 use tailbound_modes::wire::{AgentMessage, HostMessage, ModeProtocol, PAYLOAD_BYTES_MAX};
 

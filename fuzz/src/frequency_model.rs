@@ -23,13 +23,20 @@ pub fn check(bytes: &[u8]) {
     }
     let perf = "program,cpu_hz,perf_stat\na,1000,x\n";
     let _refused = RunTable::parse("runs.csv", perf, &mut |_| Ok(text.to_owned()));
-    match RunTable::parse("runs.csv", text, &mut |_| Err("there is no other file".into())) {
+    match RunTable::parse("runs.csv", text, &mut |_| {
+        Err("there is no other file".into())
+    }) {
         Err(error) => assert!(error.to_string().starts_with("runs.csv"), "{error}"),
         Ok(recording) if recording.runs.len() <= LONGEST_FIT && recording.counters.len() <= 8 => {
             if let Ok(model) = FrequencyModel::fit(&recording, None, 2) {
                 let text = model.to_json();
                 let again = FrequencyModel::parse("model.json", &text).expect("our own JSON");
-                assert_eq!(again.to_json(), FrequencyModel::parse("m", &again.to_json()).expect("ours").to_json());
+                assert_eq!(
+                    again.to_json(),
+                    FrequencyModel::parse("m", &again.to_json())
+                        .expect("ours")
+                        .to_json()
+                );
             }
         }
         Ok(_) => {}

@@ -1,6 +1,9 @@
 //! Files of jobs, releases, samples and histograms that descriptions name, and manifests of containers.
 
-use tailbound_model::{Problems, parse_exposition, parse_histogram, parse_jobs, parse_request_log, parse_samples, parse_trace};
+use tailbound_model::{
+    Problems, parse_exposition, parse_histogram, parse_jobs, parse_request_log, parse_samples,
+    parse_trace,
+};
 
 /// Lists are in the order that they promise, and both readers of releases agree.
 pub fn check(bytes: &[u8]) {
@@ -9,7 +12,10 @@ pub fn check(bytes: &[u8]) {
     };
     check_exposition(text);
     check_request_log(text);
-    let limit = places(text, tailbound_manifest::container_limit(text, None, "deployment.yaml"));
+    let limit = places(
+        text,
+        tailbound_manifest::container_limit(text, None, "deployment.yaml"),
+    );
     assert!(limit.is_none_or(|limit| limit.billionths() > 0));
     let jobs = places(text, parse_jobs(text, "jobs.csv"));
     let releases = places(text, parse_trace(text, "jobs.csv"));
@@ -42,7 +48,11 @@ fn check_request_log(text: &str) {
     if let Some(log) = places(text, parse_request_log(text, None, "access.log")) {
         assert!(!log.requests.is_empty());
         assert!(log.requests.is_sorted());
-        assert!(log.requests.iter().all(|request| request.start <= request.end));
+        assert!(
+            log.requests
+                .iter()
+                .all(|request| request.start <= request.end)
+        );
     }
 }
 

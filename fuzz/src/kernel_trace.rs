@@ -1,6 +1,6 @@
 //! Texts of ftrace, trace-cmd and perf.
 
-use tailbound_model::kernel_trace::{Selection, jobs_csv, recorded_jobs};
+use tailbound_model::kernel_trace::{ThreadSelection, jobs_csv, recorded_jobs};
 use tailbound_model::{Problems, parse_jobs};
 
 /// The jobs of a recording can be written and read again, and no response time is below its execution
@@ -11,11 +11,11 @@ pub fn check(bytes: &[u8]) {
     };
     // Names and numbers in the corpus.
     for selection in [
-        Selection {
+        ThreadSelection {
             pids: (1..32).collect(),
             comm: Some("web".into()),
         },
-        Selection {
+        ThreadSelection {
             pids: vec![100, 101, 1234],
             comm: None,
         },

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use tailbound_modes_service::journal::{count_restart, forget_restarts, left, path_in};
 use tailbound_modes::manager::StepRecord;
 use tailbound_modes::manager::journal::resumption;
 use tailbound_modes::table::ModeTable;
+use tailbound_modes_service::journal::{count_restart, forget_restarts, left, path_in};
 use tailbound_time::Instant;
 
 /// Stands for this boot, which no corpus can know.

@@ -13,5 +13,9 @@ pub fn check(bytes: &[u8]) {
     let written = report.to_json().expect("what was read can be written");
     let again = RunReport::from_json(&written).expect("our own JSON");
     assert_eq!(again.to_json().unwrap(), written);
-    let _shown = (tables(&report, &[]), plots(&report), render_html(&report, &[], &[]));
+    let _shown = (
+        tables(&report, &[]),
+        plots(&report),
+        render_html(&report, &[], &[]),
+    );
 }

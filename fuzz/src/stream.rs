@@ -1,10 +1,10 @@
 //! Streams of frames from fuzzed bytes. Lines become frames, so that a mutation of a message needs no
 //! mutation of the length in its header; a line that begins with a zero byte goes out as it is.
 
-use tailbound_control::frame::{HEADER_BYTES, Protocol};
+use tailbound_control::frame::{FrameProtocol, HEADER_BYTES};
 
 /// What a peer that speaks the protocol `P`, more or less, sends.
-pub fn stream<P: Protocol>(bytes: &[u8]) -> Vec<u8> {
+pub fn stream<P: FrameProtocol>(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for line in bytes.split(|byte| *byte == b'\n') {
         match line.split_first() {
@@ -16,7 +16,7 @@ pub fn stream<P: Protocol>(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// The frame whose payload is `payload`.
-pub fn framed<P: Protocol>(payload: &[u8]) -> Vec<u8> {
+pub fn framed<P: FrameProtocol>(payload: &[u8]) -> Vec<u8> {
     let mut frame = P::MAGIC.to_vec();
     frame.extend(P::VERSION.to_be_bytes());
     frame.extend((payload.len() as u32).to_be_bytes());

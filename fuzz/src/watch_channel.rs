@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 
 use tailbound_control::control_frame::ControlProtocol;
-use tailbound_daemon::watch_channel::{ChannelError, WatchOrder, WatchReport, WatchChannel};
+use tailbound_daemon::watch_channel::{ChannelError, WatchChannel, WatchOrder, WatchReport};
 
 use crate::stream::stream;
 
@@ -21,7 +21,10 @@ pub fn check(bytes: &[u8]) {
         let (one, other) = UnixStream::pair().unwrap();
         let sent = WatchChannel::new(one).send(&order, &[]);
         sent.expect("what came can be sent");
-        assert_eq!(WatchChannel::new(other).receive::<WatchOrder>().unwrap(), order);
+        assert_eq!(
+            WatchChannel::new(other).receive::<WatchOrder>().unwrap(),
+            order
+        );
     }
 }
 
