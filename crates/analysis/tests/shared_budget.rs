@@ -7,7 +7,8 @@ use tailbound_analysis::admission::{AdmissionRefusal, HostLimits, Reserved, admi
 use tailbound_analysis::interfaces::{MultiprocessorPeriodic, Workload, schedulable_global_edf};
 use tailbound_model::{BackendKind, BudgetScope, Cpu, Priority, ResourceInterface, ServerKind};
 use tailbound_simulator::hierarchy::{
-    Completion, Guest, Job, Level, Member, Plan, Rank, Rule, Sink, Task, VirtualCpu, simulate_plan,
+    Completion, Guest, HierarchyPlan, Job, Level, LevelMember, PlannedTask, Rank, Rule, Sink,
+    VirtualCpu, simulate_plan,
 };
 use tailbound_time::Duration;
 
@@ -256,13 +257,13 @@ proptest! {
             period: ms(period),
             phase: ms(phase % period),
         };
-        let by_deadline = tasks.iter().map(|(_, gap)| Task::of_rank(Rank::Deadline(ms(*gap))));
-        let guest = Member::Guest(Guest {
+        let by_deadline = tasks.iter().map(|(_, gap)| PlannedTask::of_rank(Rank::Deadline(ms(*gap))));
+        let guest = LevelMember::Guest(Guest {
             vcpus: vec![vcpu; CPUS],
             shares_budget: true,
             tasks: by_deadline.collect(),
         });
-        let plan = Plan { pinned: vec![0, 1], ..Plan::global(CPUS, Level::of(vec![guest])) };
+        let plan = HierarchyPlan { pinned: vec![0, 1], ..HierarchyPlan::global(CPUS, Level::of(vec![guest])) };
         let mut jobs = Vec::new();
         for (task, ((work, gap), offset)) in tasks.iter().zip(&offsets).enumerate() {
             let releases = (*offset..300).step_by(*gap as usize);

@@ -116,8 +116,8 @@ mod tests {
             assert_eq!(transform.size(), size);
             assert!((data[0].re - sum).abs() < 1e-10);
             transform.inverse(&mut data, &mut transform.scratch());
-            for (value, found) in values.iter().zip(&data) {
-                assert!((value - found.re).abs() < 1e-14 && found.im.abs() < 1e-14);
+            for (value, restored) in values.iter().zip(&data) {
+                assert!((value - restored.re).abs() < 1e-14 && restored.im.abs() < 1e-14);
             }
         }
     }

@@ -63,7 +63,9 @@ fn vcpu(rank: u64, rule: Rule, budget_ns: u64, period_ns: u64) -> VirtualCpu {
 }
 
 fn guest(vcpus: Vec<VirtualCpu>, ranks: &[u64]) -> LevelMember {
-    let tasks = ranks.iter().map(|rank| PlannedTask::of_rank(Rank::Fixed(*rank)));
+    let tasks = ranks
+        .iter()
+        .map(|rank| PlannedTask::of_rank(Rank::Fixed(*rank)));
     LevelMember::Guest(Guest {
         shares_budget: false,
         vcpus,

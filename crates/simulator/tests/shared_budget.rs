@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
-    Completion, Guest, Member, Piece, Plan, PlanError, Rank, Rule, ServerKind, Sink, Task,
-    VirtualCpu, simulate_plan,
+    Completion, Guest, HierarchyError, HierarchyPlan, LevelMember, Piece, PlannedTask, Rank, Rule,
+    ServerKind, Sink, VirtualCpu, simulate_plan,
 };
 use tailbound_simulator::traces::{Setting, Tee};
 use tailbound_time::Duration;
@@ -33,7 +33,7 @@ impl Sink for Story {
     }
 }
 
-fn story(plan: &Plan, list: &[(usize, u64, u64)]) -> Story {
+fn story(plan: &HierarchyPlan, list: &[(usize, u64, u64)]) -> Story {
     let mut story = Story {
         ends: vec![0; list.len()],
         ..Story::default()
@@ -54,7 +54,7 @@ fn guest(cpus: usize, budget_ns: u64, period_ns: u64, tasks: u64) -> Guest {
         period: ns(period_ns),
         phase: Duration::ZERO,
     };
-    let ranks = (0..tasks).map(|rank| Task::of_rank(Rank::Fixed(rank)));
+    let ranks = (0..tasks).map(|rank| PlannedTask::of_rank(Rank::Fixed(rank)));
     Guest {
         vcpus: vec![vcpu; cpus],
         shares_budget: true,
@@ -63,13 +63,13 @@ fn guest(cpus: usize, budget_ns: u64, period_ns: u64, tasks: u64) -> Guest {
 }
 
 /// The guest with its virtual CPUs pinned one by one, and other members of the host beside it.
-fn beside(guest: Guest, others: Vec<(usize, Member)>) -> Plan {
+fn beside(guest: Guest, others: Vec<(usize, LevelMember)>) -> HierarchyPlan {
     let cpus = guest.vcpus.len();
-    let (other_cpus, members): (Vec<usize>, Vec<Member>) = others.into_iter().unzip();
-    let all = [Member::Guest(guest)].into_iter().chain(members);
-    Plan {
+    let (other_cpus, members): (Vec<usize>, Vec<LevelMember>) = others.into_iter().unzip();
+    let all = [LevelMember::Guest(guest)].into_iter().chain(members);
+    HierarchyPlan {
         pinned: (0..cpus).chain(other_cpus).collect(),
-        ..Plan::global(cpus, level(all.collect()))
+        ..HierarchyPlan::global(cpus, level(all.collect()))
     }
 }
 
@@ -100,20 +100,29 @@ fn what_comes_first_on_a_cpu_leaves_the_budget_to_the_others() {
 #[test]
 fn unlike_virtual_cpus_and_inner_guests_share_no_budget() {
     let refused =
-        |plan: &Plan| simulate_plan(plan, &mut [].as_slice(), &mut Vec::new(), None).err();
+        |plan: &HierarchyPlan| simulate_plan(plan, &mut [].as_slice(), &mut Vec::new(), None).err();
     let mut unlike = guest(2, 12, 10, 1);
     unlike.vcpus[1].budget = ns(11);
     let unlike = refused(&beside(unlike, Vec::new()));
-    assert_eq!(unlike, Some(PlanError::SharedByUnlike { reservation: 2 }));
+    assert_eq!(
+        unlike,
+        Some(HierarchyError::SharedByUnlike { reservation: 2 })
+    );
     let mut periodic = guest(2, 12, 10, 1);
     for vcpu in &mut periodic.vcpus {
         vcpu.rule = Rule::Server(ServerKind::Periodic);
     }
     let periodic = refused(&beside(periodic, Vec::new()));
-    assert_eq!(periodic, Some(PlanError::SharedByUnlike { reservation: 1 }));
+    assert_eq!(
+        periodic,
+        Some(HierarchyError::SharedByUnlike { reservation: 1 })
+    );
     let long = refused(&beside(guest(2, 21, 10, 1), Vec::new()));
     assert!(
-        matches!(long, Some(PlanError::Reservation { reservation: 1, .. })),
+        matches!(
+            long,
+            Some(HierarchyError::Reservation { reservation: 1, .. })
+        ),
         "{long:?}"
     );
     let inner = crate::plans::reservation(
@@ -121,11 +130,11 @@ fn unlike_virtual_cpus_and_inner_guests_share_no_budget() {
         Rule::Unlimited,
         0,
         0,
-        vec![Member::Guest(guest(2, 12, 10, 1))],
+        vec![LevelMember::Guest(guest(2, 12, 10, 1))],
     );
     assert_eq!(
-        refused(&Plan::on_one_cpu(level(vec![inner]))),
-        Some(PlanError::SharedInside)
+        refused(&HierarchyPlan::on_one_cpu(level(vec![inner]))),
+        Some(HierarchyError::SharedInside)
     );
 }
 

@@ -10,7 +10,7 @@ use tailbound_time::Duration;
 
 use super::target::{not_supported, reading};
 use super::{
-    TargetMembers, THREADED_ROOT_PREFIX, all_lacking, check_range, lacking, leave_real_time_groups,
+    THREADED_ROOT_PREFIX, TargetMembers, all_lacking, check_range, lacking, leave_real_time_groups,
     own_group,
 };
 use crate::change::{cpu_list, is_of_agent};

@@ -399,7 +399,7 @@ fn cpus_share_a_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
         ..request.interface
     };
     if let Some(missing) = bench.back_end.missing_for(&request, bench.host).first() {
-        let instead = &missing.found;
+        let instead = &missing.state;
         return Ok(Outcome::Skipped(format!(
             "needs {}, found {instead}",
             missing.needed

@@ -87,7 +87,7 @@ fn amounts(check: &mut Check<'_>, place: &KeyPath, reservation: &Reservation) {
 /// Complains of a budget that the CPUs cannot give in a period.
 fn length_of_budget(
     check: &mut Check<'_>,
-    here: &Place,
+    here: &KeyPath,
     reservation: &Reservation,
     budget: Duration,
     period: Duration,
@@ -124,7 +124,7 @@ fn length_of_budget(
 }
 
 /// Complains of one budget for all CPUs where the CPUs have one each.
-fn budget_scope(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
+fn budget_scope(check: &mut Check<'_>, place: &KeyPath, reservation: &Reservation) {
     if reservation.budget_scope == BudgetScope::EachCpu {
         return;
     }
@@ -171,7 +171,7 @@ fn budget_scope(check: &mut Check<'_>, place: &Place, reservation: &Reservation)
 }
 
 /// Complains of one budget for all CPUs of a domain that is not whole processes on CPUs of the host.
-fn one_budget(check: &mut Check<'_>, place: &Place, domain: &Domain, reservation: &Reservation) {
+fn one_budget(check: &mut Check<'_>, place: &KeyPath, domain: &Domain, reservation: &Reservation) {
     if reservation.budget_scope == BudgetScope::EachCpu {
         return;
     }

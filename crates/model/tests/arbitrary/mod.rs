@@ -7,11 +7,12 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use tailbound_model::{
-    AgentDescription, AgentLink, AgentPlace, Arrivals, BackendKind, BackendOptions, Bin, BudgetScope, Builtin,
-    ChangePolicy, Cpu, CpuWeight, Description, Domain, DomainKind, ExecutionTime, Experiment, Gaps,
-    Host, LocalMode, Metric, Mode, ModeChanges, NiceValue, Percent, PercentagePoints, Percentile,
-    Placement, PoissonState, Precedence, Priority, Protocol, Request, RequestsMeanwhile,
-    Reservation, Scheduling, Sections, Service, Slo, Task, TaskStart, Trigger, Variant, WhenEmpty,
+    AgentDescription, AgentLink, AgentPlace, Arrivals, BackendKind, BackendOptions, Bin,
+    BudgetScope, Builtin, ChangePolicy, Cpu, CpuWeight, Description, Domain, DomainKind,
+    ExecutionTime, Experiment, Gaps, Host, LocalMode, Metric, Mode, ModeChanges, NiceValue,
+    Percent, PercentagePoints, Percentile, Placement, PoissonState, Precedence, Priority, Protocol,
+    Request, RequestsMeanwhile, Reservation, Scheduling, Sections, Service, Slo, Task, TaskStart,
+    Trigger, Variant, WhenEmpty,
 };
 use tailbound_time::{Duration, Rate};
 

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use tailbound_model::{AgentPlace, CpuSet, Priority, ResourceInterface};
+use tailbound_model::{AgentPlace, BudgetScope, CpuSet, Priority, ResourceInterface};
 use tailbound_time::{Duration, Fraction, nanoseconds};
 
 use super::capacity::share;
@@ -32,6 +32,12 @@ struct InterfaceInNanoseconds {
     period: Duration,
     priority: Priority,
     cpus: CpuSet,
+    #[serde(default, skip_serializing_if = "is_each_cpu")]
+    budget_scope: BudgetScope,
+}
+
+fn is_each_cpu(scope: &BudgetScope) -> bool {
+    *scope == BudgetScope::EachCpu
 }
 
 impl DomainMode {
@@ -144,6 +150,7 @@ mod tests {
                 period: Duration::from_millis(10),
                 priority: Priority(50),
                 cpus: [Cpu(1), Cpu(3)].into(),
+                budget_scope: BudgetScope::AllCpus,
             },
             tasks: ["hold".to_owned()].into(),
         };
@@ -154,6 +161,7 @@ mod tests {
             "period_ns": 10_000_000,
             "priority": 50,
             "cpus": [1, 3],
+            "budget_scope": "all-cpus",
             "tasks": ["hold"],
         });
         assert_eq!(json, expected);

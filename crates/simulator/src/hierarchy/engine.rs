@@ -723,9 +723,9 @@ fn is_chosen_by_event(plan: &HierarchyPlan) -> bool {
         && !shares_budgets(plan)
 }
 
-fn shares_budgets(plan: &Plan) -> bool {
+fn shares_budgets(plan: &HierarchyPlan) -> bool {
     let mut members = plan.root.members.iter();
-    members.any(|member| matches!(member, Member::Guest(guest) if guest.shares_budget))
+    members.any(|member| matches!(member, LevelMember::Guest(guest) if guest.shares_budget))
 }
 
 impl Costs {

@@ -40,7 +40,7 @@ impl Engine {
             return Err(HierarchyError::NoVirtualCpu);
         }
         if guest.shares_budget && outer > 0 {
-            return Err(PlanError::SharedInside);
+            return Err(HierarchyError::SharedInside);
         }
         let tasks = self.tasks.len()..self.tasks.len() + guest.tasks.len();
         let mut vcpus = Vec::new();

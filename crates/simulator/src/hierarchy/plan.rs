@@ -178,19 +178,23 @@ pub struct VirtualCpu {
 
 impl Guest {
     /// The account of one of its virtual CPUs, which has this number among all reservations.
-    pub(super) fn account(&self, vcpu: &VirtualCpu, number: usize) -> Result<Account, PlanError> {
+    pub(super) fn account(
+        &self,
+        vcpu: &VirtualCpu,
+        number: usize,
+    ) -> Result<Account, HierarchyError> {
         if !self.shares_budget {
             return vcpu.account(number);
         }
         let like_first = self.vcpus.first() == Some(vcpu);
         if !like_first || vcpu.rule != Rule::Server(ServerKind::Deferrable) {
-            return Err(PlanError::SharedByUnlike {
+            return Err(HierarchyError::SharedByUnlike {
                 reservation: number,
             });
         }
         let count = self.vcpus.len();
         let account = Account::of_one_of(count, vcpu.budget, vcpu.period, vcpu.phase);
-        account.map_err(|error| PlanError::Reservation {
+        account.map_err(|error| HierarchyError::Reservation {
             reservation: number,
             error,
         })

@@ -7,7 +7,7 @@ use super::mapping::{Mapping, node};
 use super::problem::HostError;
 use super::subsystems::{SimulatedSubsystem, SpreadMember};
 use super::supply::{Supply, shares_budget};
-use crate::hierarchy::Member;
+use crate::hierarchy::LevelMember;
 
 /// `Guests` are the domains of which all tasks share one queue for several virtual CPUs.
 pub(super) struct Guests;
@@ -19,8 +19,7 @@ impl SimulatedSubsystem for Guests {
 
     fn assumptions(&self, plan: &LaidPlan) -> Option<String> {
         let mut members = plan.plan.root.members.iter();
-        let shares =
-            |member: &Member| matches!(member, Member::Guest(guest) if guest.shares_budget);
+        let shares = |member: &LevelMember| matches!(member, LevelMember::Guest(guest) if guest.shares_budget);
         members.any(shares).then(|| {
             "where several CPUs share a budget, a job stays on the CPU that it has, also while another domain comes first \
              there"
