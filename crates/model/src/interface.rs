@@ -6,7 +6,7 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tailbound_time::Duration;
+use tailbound_time::{Duration, nanoseconds};
 
 use crate::schema::is_default;
 
@@ -138,6 +138,20 @@ pub struct ResourceInterface {
     /// Whether each of the CPUs has this budget, or all of them together.
     #[serde(default, skip_serializing_if = "is_default")]
     pub budget_scope: BudgetScope,
+}
+
+/// The form of a resource interface in machine output, in integers of nanoseconds; the description has units.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ResourceInterface")]
+pub struct InterfaceInNanoseconds {
+    #[serde(rename = "budget_ns", with = "nanoseconds")]
+    budget: Duration,
+    #[serde(rename = "period_ns", with = "nanoseconds")]
+    period: Duration,
+    priority: Priority,
+    cpus: CpuSet,
+    #[serde(default, skip_serializing_if = "is_default")]
+    budget_scope: BudgetScope,
 }
 
 impl ResourceInterface {

@@ -46,8 +46,9 @@ pub use inputs::{
     parse_trace,
 };
 pub use interface::{
-    Bandwidth, BudgetScope, Cpu, CpuSet, Percent, PercentagePoints, Percentile, Priority,
-    ReservationServer, ResourceInterface, ServerAnswers, ServerKind, WhenEmpty,
+    Bandwidth, BudgetScope, Cpu, CpuSet, InterfaceInNanoseconds, Percent, PercentagePoints,
+    Percentile, Priority, ReservationServer, ResourceInterface, ServerAnswers, ServerKind,
+    WhenEmpty,
 };
 pub use locks::{CriticalSection, LockProtocol};
 pub use machine::{AgentLink, AgentListeners, Machine, TlsListener};

@@ -2,7 +2,7 @@
 //! nanoseconds as everywhere in machine output.
 
 use serde::{Deserialize, Serialize};
-use tailbound_model::{BudgetScope, CpuSet, Percentile, Priority, ResourceInterface, Slo};
+use tailbound_model::{Percentile, Slo};
 use tailbound_time::{Duration, nanoseconds};
 
 /// A promise.
@@ -16,36 +16,16 @@ pub(crate) struct SloDocument {
     task: Option<String>,
 }
 
-/// A resource interface.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "ResourceInterface")]
-struct InterfaceDocument {
-    #[serde(rename = "budget_ns", with = "nanoseconds")]
-    budget: Duration,
-    #[serde(rename = "period_ns", with = "nanoseconds")]
-    period: Duration,
-    priority: Priority,
-    cpus: CpuSet,
-    #[serde(default, skip_serializing_if = "is_default")]
-    budget_scope: BudgetScope,
-}
-
-fn is_default(scope: &BudgetScope) -> bool {
-    *scope == BudgetScope::default()
-}
-
 /// An interface or none.
 pub(crate) mod optional_interface {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use tailbound_model::ResourceInterface;
-
-    use super::InterfaceDocument;
+    use tailbound_model::{InterfaceInNanoseconds, ResourceInterface};
 
     #[derive(Serialize)]
-    struct InterfaceText<'a>(#[serde(with = "InterfaceDocument")] &'a ResourceInterface);
+    struct InterfaceText<'a>(#[serde(with = "InterfaceInNanoseconds")] &'a ResourceInterface);
 
     #[derive(Deserialize)]
-    struct Read(#[serde(with = "InterfaceDocument")] ResourceInterface);
+    struct Read(#[serde(with = "InterfaceInNanoseconds")] ResourceInterface);
 
     pub(crate) fn serialize<S: Serializer>(
         interface: &Option<ResourceInterface>,

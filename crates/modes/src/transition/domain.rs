@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use tailbound_model::{AgentPlace, BudgetScope, CpuSet, Priority, ResourceInterface};
-use tailbound_time::{Duration, Fraction, nanoseconds};
+use tailbound_model::{AgentPlace, InterfaceInNanoseconds, ResourceInterface};
+use tailbound_time::{Duration, Fraction};
 
 use super::capacity::share;
 
@@ -20,24 +20,6 @@ pub struct DomainMode {
     pub interface: ResourceInterface,
     /// The tasks that run.
     pub tasks: BTreeSet<String>,
-}
-
-/// `InterfaceInNanoseconds` is the form of a resource interface in machine output; the description has units.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "ResourceInterface")]
-struct InterfaceInNanoseconds {
-    #[serde(rename = "budget_ns", with = "nanoseconds")]
-    budget: Duration,
-    #[serde(rename = "period_ns", with = "nanoseconds")]
-    period: Duration,
-    priority: Priority,
-    cpus: CpuSet,
-    #[serde(default, skip_serializing_if = "is_each_cpu")]
-    budget_scope: BudgetScope,
-}
-
-fn is_each_cpu(scope: &BudgetScope) -> bool {
-    *scope == BudgetScope::EachCpu
 }
 
 impl DomainMode {
@@ -137,7 +119,7 @@ pub(super) fn switch(from: &BTreeSet<String>, to: &BTreeSet<String>) -> (Vec<Str
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use tailbound_model::Cpu;
+    use tailbound_model::{BudgetScope, Cpu, Priority};
 
     use super::*;
 
@@ -150,7 +132,7 @@ mod tests {
                 period: Duration::from_millis(10),
                 priority: Priority(50),
                 cpus: [Cpu(1), Cpu(3)].into(),
-                budget_scope: BudgetScope::AllCpus,
+                budget_scope: BudgetScope::EachCpu,
             },
             tasks: ["hold".to_owned()].into(),
         };
@@ -161,7 +143,6 @@ mod tests {
             "period_ns": 10_000_000,
             "priority": 50,
             "cpus": [1, 3],
-            "budget_scope": "all-cpus",
             "tasks": ["hold"],
         });
         assert_eq!(json, expected);
