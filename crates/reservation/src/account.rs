@@ -10,7 +10,7 @@ use crate::rules::deferrable::Deferrable;
 use crate::rules::periodic::Periodic;
 use crate::rules::polling::Polling;
 use crate::rules::posix_sporadic::PosixSporadic;
-use crate::rules::shared::Shared;
+use crate::rules::shared_budget::SharedBudget;
 use crate::rules::soft_constant_bandwidth::SoftConstantBandwidth;
 use crate::rules::sporadic::Sporadic;
 use crate::rules::windows::Windows;
@@ -37,7 +37,7 @@ enum RuleState {
     Sporadic(Sporadic),
     PosixSporadic(PosixSporadic),
     Burstable(Burstable),
-    Shared(Shared),
+    Shared(SharedBudget),
     Windows(Windows),
 }
 
@@ -132,7 +132,7 @@ impl Account {
                 cpus,
             });
         }
-        let rule = RuleState::Shared(Shared(grid_from(period, phase)));
+        let rule = RuleState::Shared(SharedBudget(grid_from(period, phase)));
         Ok(Self::of(Budget::full(budget, period), rule))
     }
 

@@ -132,7 +132,7 @@ mod tests {
                 period: Duration::from_millis(10),
                 priority: Priority(50),
                 cpus: [Cpu(1), Cpu(3)].into(),
-                budget_scope: BudgetScope::EachCpu,
+                budget_scope: BudgetScope::AllCpus,
             },
             tasks: ["hold".to_owned()].into(),
         };
@@ -143,6 +143,7 @@ mod tests {
             "period_ns": 10_000_000,
             "priority": 50,
             "cpus": [1, 3],
+            "budget_scope": "all-cpus",
             "tasks": ["hold"],
         });
         assert_eq!(json, expected);

@@ -6,7 +6,7 @@ pub(crate) mod deferrable;
 pub(crate) mod periodic;
 pub(crate) mod polling;
 pub(crate) mod posix_sporadic;
-pub(crate) mod shared;
+pub(crate) mod shared_budget;
 pub(crate) mod soft_constant_bandwidth;
 pub(crate) mod sporadic;
 pub(crate) mod windows;

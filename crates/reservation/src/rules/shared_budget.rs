@@ -5,9 +5,9 @@ use crate::budget::{Budget, Replenishment};
 
 /// The rule of a CPU with a part in a shared budget. Its account keeps what is left for all of them.
 #[derive(Clone, Debug)]
-pub(crate) struct Shared(pub(crate) ReplenishmentGrid);
+pub(crate) struct SharedBudget(pub(crate) ReplenishmentGrid);
 
-impl Replenishment for Shared {
+impl Replenishment for SharedBudget {
     fn wake(&mut self, budget: &mut Budget, now: u64) {
         self.update(budget, now);
     }
