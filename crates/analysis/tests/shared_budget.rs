@@ -269,7 +269,7 @@ proptest! {
             shares_budget: true,
             tasks: by_deadline.collect(),
         });
-        let first = || LevelMember::PlannedTask(PlannedTask::of_rank(Rank::Fixed(0)));
+        let first = || LevelMember::Task(PlannedTask::of_rank(Rank::Fixed(0)));
         let plan = HierarchyPlan {
             pinned: vec![0, 1, 0, 1],
             ..HierarchyPlan::global(CPUS, Level::of(vec![guest, first(), first()]))

@@ -265,7 +265,7 @@ impl<'a> PeriodSweep<'a> {
         let SweepMemory { spectrum, scratch } = memory;
         let start = probabilities(cumulative);
         self.transform.forward_into(&start, spectrum, scratch);
-        let product = |(a, b): (&mut Complex, &Complex)| *a = *a * *b;
+        let product = |(a, b): (&mut Complex, &Complex)| *a *= *b;
         spectrum
             .iter_mut()
             .zip(&self.period_spectrum)

@@ -187,7 +187,7 @@ pub(super) fn product(a: &[Complex], b: &[Complex]) -> Vec<Complex> {
 /// Multiplies values by factors, one by one.
 fn multiply(values: &mut [Complex], factors: &[Complex]) {
     let pairs = values.iter_mut().zip(factors);
-    pairs.for_each(|(value, factor)| *value = *value * *factor);
+    pairs.for_each(|(value, factor)| *value *= *factor);
 }
 
 /// The running sums of a part of the values.
