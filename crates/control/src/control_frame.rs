@@ -7,7 +7,7 @@ use crate::frame;
 pub use crate::frame::{FrameError, HEADER_BYTES, decode};
 
 /// The version of the protocol: requests, answers and their meaning.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 /// The bytes that begin every frame.
 pub const MAGIC: [u8; 2] = *b"TB";
 /// The longest payload that the daemon takes from a client, in bytes.

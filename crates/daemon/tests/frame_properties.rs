@@ -150,19 +150,18 @@ proptest! {
 #[test]
 fn another_version_is_told_before_the_payload_is_there() {
     let mut decoder = ControlDecoder::new(REQUEST_BYTES_MAX);
-    decoder.push(b"TB\x00\x02\xff\xff\xff\xff");
+    decoder.push(b"TB\x00\x03\xff\xff\xff\xff");
     let error = decoder.next_payload().unwrap_err();
     assert!(
-        matches!(error, FrameError::Version { version: 2, .. }),
+        matches!(error, FrameError::Version { version: 3, .. }),
         "{error}"
     );
 }
 
 #[test]
-fn the_frame_of_the_guide_is_what_is_sent() {
-    // docs/guides/daemon.md shows these bytes.
+fn a_frame_is_magic_version_length_and_payload() {
     let frame = encode(&ControlRequest::Status {}, REQUEST_BYTES_MAX).unwrap();
-    assert_eq!(frame, b"TB\x00\x01\x00\x00\x00\x14{\"request\":\"status\"}");
+    assert_eq!(frame, b"TB\x00\x02\x00\x00\x00\x14{\"request\":\"status\"}");
 }
 
 #[test]

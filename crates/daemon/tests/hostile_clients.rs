@@ -219,7 +219,7 @@ fn a_reservation_leased_to_a_connection_ends_with_it_and_a_persistent_one_stays(
 fn a_frame_that_never_ends_is_given_up_and_blocks_nobody() {
     let server = Server::impatient();
     let (mut slow, thread) = server.connect(true);
-    slow.stream.write_all(b"TB\x00\x01\x00\x00\x10").unwrap();
+    slow.stream.write_all(b"TB\x00\x02\x00\x00\x10").unwrap();
     assert!(server.still_serves());
     assert_eq!(slow.refusal(), Some(RefusalKind::BadRequest));
     assert!(matches!(thread.join(), Ok(End::Misbehaved)));
