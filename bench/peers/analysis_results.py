@@ -128,18 +128,27 @@ def schedulability(runs, machine):
     )
 
 
-def size_speed(measured, machine):
-    rows = measured["rows"]
-    return entry(
-        "Sizing over 20 periods",
-        "`tailbound size` answers within 1 s",
-        [(one["median_s"], 1) for one in rows],
-        "release build, whole process, settings in turns",
-        f"median (least-most) of {rows[0]['rounds']}",
-        machine,
-        ["setting", "time", "against itself"],
-        [[f"`{one['setting']}`", spread(one, "s", 2), f"{one['again_ratio']:.2f}"] for one in rows],
-    )
+def answer_speed(name, promise, limit_s, digits):
+    """The entry of one verb's answers; `limit_s` is what the promise is about."""
+
+    def write(measured, machine):
+        rows = measured["rows"]
+        return entry(
+            name,
+            promise,
+            [(one["median_s"], limit_s) for one in rows],
+            "release build, whole process, settings in turns",
+            f"median (least-most) of {rows[0]['rounds']}",
+            machine,
+            ["setting", "time", "against itself"],
+            [
+                [f"`{one['setting']}`" if one["setting"].startswith("-") else one["setting"],
+                 spread(one, "s", digits), f"{one['again_ratio']:.2f}"]
+                for one in rows
+            ],
+        )
+
+    return write
 
 
 def main():
@@ -154,7 +163,14 @@ def main():
         ("queue-speed.json", queue_speed),
         ("queue-peers.json", queue_peers),
         ("quantile-grid.json", quantile_grid),
-        ("size-speed.json", size_speed),
+        (
+            "predict-speed.json",
+            answer_speed("Predicting one queue", "`tailbound predict` answers within 100 ms", 0.1, 3),
+        ),
+        (
+            "size-speed.json",
+            answer_speed("Sizing over 20 periods", "`tailbound size` answers within 1 s", 1, 2),
+        ),
     ]:
         measured = read(folder, name)
         if measured is not None:

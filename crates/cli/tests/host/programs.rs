@@ -50,14 +50,8 @@ fn are_here(test: &str, commands: &[&str]) -> bool {
     absent.is_empty()
 }
 
-/// What a program used, as the ledger and the kernel tell it.
-struct Usage {
-    ledger: LedgerSummary,
-    of_group: Duration,
-}
-
-/// Runs a script under the budget: what it has used when its work is done.
-fn usage_of(bench: &Bench, work: &str, end: &str) -> Usage {
+/// Runs a script under the budget: the ledger when its work is done.
+fn ledger_of(bench: &Bench, work: &str, end: &str) -> LedgerSummary {
     bench.write("script", &format!("{work}{WAIT_FOR_THE_TEST}{end}"));
     let mut run = bench.start(&RESERVED);
     let give_up = Instant::now() + DONE_WITHIN;
@@ -70,11 +64,25 @@ fn usage_of(bench: &Bench, work: &str, end: &str) -> Usage {
         std::thread::sleep(Duration::from_millis(10));
     }
     let of_group = used_by_group(bench);
-    let ledgers = bench.client().unwrap().ledger().unwrap();
+    let ledger = booked(bench, of_group);
     bench.write("looked", "");
     assert!(run.wait().unwrap().success(), "{}", bench.said());
-    let ledger = ledgers.into_values().next().unwrap();
-    Usage { ledger, of_group }
+    ledger
+}
+
+/// The ledger once it has so much use, less what its readings may be behind by: a manager that the host holds up books
+/// late.
+fn booked(bench: &Bench, of_group: Duration) -> LedgerSummary {
+    let give_up = Instant::now() + DONE_WITHIN;
+    loop {
+        let ledgers = bench.client().unwrap().ledger().unwrap();
+        let ledger = ledgers.into_values().next().unwrap();
+        if of_group.as_secs_f64() <= ledger.consumed.as_secs_f64() * 1.03 + 0.05 {
+            return ledger;
+        }
+        assert!(Instant::now() < give_up, "{of_group:?} used: {ledger:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// The CPU time of the program's group in cgroup v2, which it wrote down.
@@ -98,18 +106,13 @@ fn is_running(child: &mut Child) -> bool {
 }
 
 /// All processes and threads together used no more than the budgets, but for what the host's stalls let them use and
-/// what later budgets owe; and the ledger has all of it, but for the last periods.
+/// what later budgets owe.
 #[track_caller]
-fn keeps_to_the_budget(Usage { ledger, of_group }: &Usage) {
+fn keeps_to_the_budget(ledger: &LedgerSummary) {
     let beyond = ledger.forgiven + ledger.largest_overrun;
     let used = ledger.consumed.saturating_sub(beyond).as_secs_f64();
     assert!(used <= ledger.reserved.as_secs_f64() * 1.02, "{ledger:?}");
     assert!(ledger.periods > 0 && ledger.failures == 0, "{ledger:?}");
-    let booked = ledger.consumed.as_secs_f64() * 1.03 + 0.05;
-    assert!(
-        of_group.as_secs_f64() <= booked,
-        "{of_group:?} used: {ledger:?}"
-    );
 }
 
 fn place(test: &str, commands: &[&str]) -> Option<Bench> {
@@ -140,8 +143,8 @@ fn postgresql_forks_under_one_budget() {
         pgbench -q $at -i postgres >&2
         pgbench $at -n -c 4 -j 2 -t 100 postgres >&2
     "#;
-    let usage = usage_of(&bench, work, "kill -INT $server; wait $server");
-    keeps_to_the_budget(&usage);
+    let ledger = ledger_of(&bench, work, "kill -INT $server; wait $server");
+    keeps_to_the_budget(&ledger);
     bench.assert_clean("none");
 }
 
@@ -169,8 +172,8 @@ END
         ask -Z --parallel-max 8 "http://here/[1-1000]" > answers
         test "$(grep -c ok answers)" = 1000
     "#;
-    let usage = usage_of(&bench, work, "kill -QUIT $server; wait $server");
-    keeps_to_the_budget(&usage);
+    let ledger = ledger_of(&bench, work, "kill -QUIT $server; wait $server");
+    keeps_to_the_budget(&ledger);
     bench.assert_clean("none");
 }
 
@@ -188,8 +191,8 @@ fn threads_of_redis_share_one_budget() {
         # Threads of Redis wait for each other without sleeping, so that no more than CPUs may have real-time priority.
         nice -n 1 redis-benchmark -s socket -q -t get,set -n 10000 -c 16 > answers
     "#;
-    let usage = usage_of(&bench, work, "kill $server; wait $server");
-    keeps_to_the_budget(&usage);
+    let ledger = ledger_of(&bench, work, "kill $server; wait $server");
+    keeps_to_the_budget(&ledger);
     bench.assert_clean("none");
 }
 
@@ -217,8 +220,8 @@ fn eight_threads_of_a_virtual_machine_of_java_use_up_one_budget_on_two_cpus() {
     let compiled = compiler.arg("Busy.java").current_dir(bench.path()).status();
     assert!(compiled.unwrap().success());
     let work = "java -Xmx64m -XX:+UseParallelGC Busy";
-    let usage = usage_of(&bench, work, "");
-    keeps_to_the_budget(&usage);
-    assert!(usage.ledger.depletions > 0, "{:?}", usage.ledger);
+    let ledger = ledger_of(&bench, work, "");
+    keeps_to_the_budget(&ledger);
+    assert!(ledger.depletions > 0, "{:?}", ledger);
     bench.assert_clean("none");
 }

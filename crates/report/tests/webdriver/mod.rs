@@ -10,6 +10,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 const CHROMIUM: &str = "/usr/bin/chromium";
+/// Drivers that are started until one finds its port free.
+const TRIES: usize = 20;
 const CHROMEDRIVER: &str = "/usr/bin/chromedriver";
 const SETPRIV: &str = "/usr/bin/setpriv";
 
@@ -30,21 +32,7 @@ pub fn missing() -> Option<&'static str> {
 
 impl Browser {
     pub fn open(width: u32, height: u32, dark: bool) -> Self {
-        // The driver must not outlive a test that is killed.
-        let mut command = if Path::new(SETPRIV).exists() {
-            let mut command = Command::new(SETPRIV);
-            command.args(["--pdeathsig", "KILL", CHROMEDRIVER]);
-            command
-        } else {
-            Command::new(CHROMEDRIVER)
-        };
-        let mut driver = command
-            .arg("--port=0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("chromedriver starts");
-        let port = announced_port(&mut driver);
+        let (driver, port) = started_driver();
         let profile = tempfile::tempdir().expect("a folder for the profile");
         let mut arguments: Vec<String> = [
             "--headless",
@@ -191,8 +179,39 @@ impl Drop for Browser {
     }
 }
 
-/// The port that the driver says it listens on.
-fn announced_port(driver: &mut Child) -> u16 {
+/// A driver, and the port that it listens on.
+///
+/// It takes a free port of IPv6, and then the same one of IPv4, which another program may have: then it ends, and the next
+/// one takes another port.
+fn started_driver() -> (Child, u16) {
+    let started = (0..TRIES).find_map(|_| {
+        // The driver must not outlive a test that is killed.
+        let mut command = if Path::new(SETPRIV).exists() {
+            let mut command = Command::new(SETPRIV);
+            command.args(["--pdeathsig", "KILL", CHROMEDRIVER]);
+            command
+        } else {
+            Command::new(CHROMEDRIVER)
+        };
+        let mut driver = command
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("chromedriver starts");
+        match announced_port(&mut driver) {
+            Some(port) => Some((driver, port)),
+            None => {
+                driver.wait().expect("a driver that has ended");
+                None
+            }
+        }
+    });
+    started.expect("chromedriver announces its port")
+}
+
+/// The port that the driver says it listens on; `None` if it ended without.
+fn announced_port(driver: &mut Child) -> Option<u16> {
     let output = driver.stdout.take().expect("its output is piped");
     let mut lines = BufReader::new(output).lines();
     let announced = lines.by_ref().map_while(Result::ok).find_map(|line| {
@@ -201,5 +220,5 @@ fn announced_port(driver: &mut Child) -> u16 {
     });
     // Someone must read on, or the driver stops when the pipe is full.
     std::thread::spawn(move || lines.for_each(drop));
-    announced.expect("chromedriver announces its port")
+    announced
 }

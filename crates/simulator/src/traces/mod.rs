@@ -10,18 +10,18 @@
 //!
 //! ```
 //! use tailbound_simulator::hierarchy::{
-//!     Level, Member, PeriodicJobs, PeriodicTask, Plan, Rank, Task, simulate_plan,
+//!     HierarchyPlan, Level, LevelMember, PeriodicJobs, PeriodicSource, PlannedTask, Rank, simulate_plan,
 //! };
 //! use tailbound_simulator::traces::{JobTable, Setting};
 //! use tailbound_time::Duration;
 //!
-//! let task = Member::Task(Task::of_rank(Rank::Deadline(Duration::from_millis(10))));
-//! let plan = Plan::on_one_cpu(Level {
+//! let task = LevelMember::Task(PlannedTask::of_rank(Rank::Deadline(Duration::from_millis(10))));
+//! let plan = HierarchyPlan::on_one_cpu(Level {
 //!     preemptive: true,
 //!     quantum: None,
 //!     members: vec![task],
 //! });
-//! let releases = PeriodicTask {
+//! let releases = PeriodicSource {
 //!     offset: 0,
 //!     period_ns: 10_000_000,
 //!     work: 2_000_000,
