@@ -115,11 +115,17 @@ impl Browser {
         self.command("/actions", &json!({"actions": [mouse]}));
     }
 
-    /// What the page and the browser wrote to the console since the last call.
+    /// What the page, and the browser about it, wrote to the console since the last call. The browser's own pages, such as
+    /// that of a new tab, write there, too.
     pub fn console(&self) -> Vec<String> {
         let entries = self.command("/se/log", &json!({"type": "browser"}));
         let entries = entries.as_array().cloned().unwrap_or_default();
-        entries.iter().map(ToString::to_string).collect()
+        let is_of_browser = |entry: &&Value| {
+            let message = entry["message"].as_str();
+            message.is_some_and(|message| message.starts_with("chrome://"))
+        };
+        let of_page = entries.iter().filter(|entry| !is_of_browser(entry));
+        of_page.map(ToString::to_string).collect()
     }
 
     fn command(&self, path: &str, body: &Value) -> Value {
