@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Optional, Union
+from typing import Any, Iterator, Optional, Union
 
 from . import _native
 from ._optional import frame
@@ -23,6 +23,16 @@ class TaskSets:
     """The sets, in the order of their numbers."""
     csv: str = field(repr=False)
     """A row for each task: the bytes of ``tailbound generate --format csv``."""
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+    def __iter__(self) -> Iterator[TaskSet]:
+        """The sets, one by one: each is what ``analyze`` and ``least_budget`` take."""
+        return iter(self.sets)
+
+    def __getitem__(self, index: int) -> TaskSet:
+        return self.sets[index]
 
     def to_frame(self) -> Any:
         """A ``pandas.DataFrame`` with a row for each task, and the columns of the CSV."""

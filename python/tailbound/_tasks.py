@@ -204,6 +204,11 @@ def _rows(given: Any) -> list[Any]:
             'tasks are a list, such as [Task(...), Task(...)] or ["10ms/100ms", "20ms/200ms"]; put '
             "the task into one"
         )
+    if hasattr(given, "sets"):
+        raise refuse(
+            f"these are {len(given.sets)} sets of tasks, and one at a time is looked at: give the first by [0], or "
+            "take them one by one"
+        )
     table = hasattr(given, "columns")
     if hasattr(given, "tasks") and not table:
         # A generated set of tasks.

@@ -95,6 +95,15 @@ def test_what_cannot_be_drawn_is_refused(arguments: dict[str, object], words: st
         tailbound.generate(**arguments)  # type: ignore[arg-type]
 
 
+def test_several_sets_are_taken_one_by_one() -> None:
+    drawn = tailbound.generate(0.5, 4, sets=3, seed=3, periods="harmonic:10ms..80ms")
+    assert len(drawn) == 3
+    assert [one.number for one in drawn] == [1, 2, 3]
+    assert tailbound.analyze(drawn[0]).schedulable
+    with pytest.raises(AnalysisError, match="these are 3 sets of tasks.*give the first by"):
+        tailbound.analyze(drawn)  # type: ignore[arg-type]
+
+
 def test_a_generated_set_goes_into_every_function() -> None:
     made = tailbound.generate(0.6, 4, seed=3, periods="harmonic:10ms..80ms").sets[0]
     monotonic = tailbound.analyze(made)
