@@ -127,7 +127,7 @@ struct Course<'a> {
     /// Whether it has work for a CPU in a slot.
     asks: [Vec<bool>; CPUS],
     left: u64,
-    /// What the CPUs gave in this period.
+    /// The time that the CPUs gave in this period.
     given: [u64; CPUS],
     /// Whether it has asked a CPU for all of its time since the period began, until the budget was used up.
     always: [bool; CPUS],
@@ -243,7 +243,7 @@ proptest! {
         prop_assert!(promises_are_kept(&mut courses, slots), "{set:?}");
     }
 
-    /// What comes first leaves the budget at the begin of one period and at the end of the next one, on both CPUs alike:
+    /// The work ahead leaves the budget at the begin of one period and at the end of the next one, on both CPUs alike:
     /// the longest time without supply.
     #[test]
     fn tasks_that_are_shown_to_be_in_time_are_in_simulations(

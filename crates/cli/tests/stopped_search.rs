@@ -42,7 +42,7 @@ fn ended_by(arguments: &[&str], (name, signal): (&str, u32)) -> Output {
     while !catches(child.id(), signal) && child.try_wait().unwrap().is_none() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    // It fails if the command has ended, whose parent we still are.
+    // The signal fails if the command has ended, whose parent we still are.
     let _ended = Command::new("kill")
         .args([&format!("-{name}"), &child.id().to_string()])
         .status();

@@ -21,7 +21,7 @@ use tailbound_control::protocol::{HeldBy, Lease, Refusal, RefusalKind, Selection
 
 /// What carries reservations out: the enforcer, or a fake under test.
 pub trait LeasedReservations: ReservationControl {
-    /// What [`LeasedReservations::apply`] would do, without doing it.
+    /// The changes that [`LeasedReservations::apply`] would make, without making them.
     ///
     /// # Errors
     /// Why it would be refused.
@@ -42,7 +42,7 @@ pub trait LeasedReservations: ReservationControl {
     /// Takes the reservation of `domain` back.
     ///
     /// # Errors
-    /// What could not be restored; the domain stays in [`LeasedReservations::active`] if trying again
+    /// The changes that could not be restored; the domain stays in [`LeasedReservations::active`] if trying again
     /// makes sense.
     fn revert(&mut self, domain: &str) -> Result<(), Refusal>;
 

@@ -171,7 +171,7 @@ fn as_text<S: Serializer>(percentile: &Percentile, serializer: S) -> Result<S::O
 impl QuantilePair {
     /// A percentile of two distributions.
     ///
-    /// That two intervals of 95% lie apart by chance is rarer than one of them being wrong: the order is
+    /// Two intervals of 95% that lie apart by chance are rarer than one of them being wrong: the order is
     /// claimed too seldom rather than too often (Schenker and Gentleman, The American Statistician 55, 2001).
     pub fn of(percentile: Percentile, left: &Distribution, right: &Distribution) -> Self {
         let probability = percentile.probability();

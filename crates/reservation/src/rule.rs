@@ -51,7 +51,7 @@ pub enum ReservationError {
         budget: Duration,
         /// The period.
         period: Duration,
-        /// How many CPUs share it.
+        /// The number of CPUs that share it.
         cpus: u64,
     },
     /// A partition that never runs.

@@ -298,7 +298,7 @@ fn excess(
     let kinds = alike.map(|other| other.backend).chain([one.backend]);
     let bounds = kinds.map(|kind| (limits.bound(kind), kind));
     let (most, kind) = bounds.min_by(|(a, _), (b, _)| a.cmp(b))?;
-    // Alone, it asks each CPU for its part of a shared budget; nobody else counts on the rest.
+    // A reservation alone asks each CPU for its part of a shared budget; nobody else counts on the rest.
     let is_alone = counted.is_empty();
     let asked = match is_alone {
         true => one.even_share(),

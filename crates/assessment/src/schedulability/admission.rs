@@ -302,7 +302,7 @@ impl JudgedReservations {
     /// `None` of other domains.
     ///
     /// While a job waits, all CPUs that the domain may use are busy with others of the domain, or the budget is used up.
-    /// So what the resource model takes to be given is used, or passes while the job itself runs.
+    /// The time that the resource model takes to be given is used, or passes while the job itself runs.
     pub(crate) fn shared_by(
         &self,
         domain: &str,

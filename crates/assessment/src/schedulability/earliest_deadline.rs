@@ -170,7 +170,7 @@ impl ServiceQuestion<'_> {
         })
     }
 
-    /// What stands against a verdict of each task, and the first of that.
+    /// The objections to a verdict of each task, and the first of them.
     fn obstacles(
         &self,
         client_times: &[ClientTimes<'_>],

@@ -10,7 +10,7 @@ use tailbound_linux::cgroup;
 
 use crate::bench::Bench;
 
-/// How long a program may take; a busy host is slow.
+/// The longest time that a program may take; a busy host is slow.
 const DONE_WITHIN: Duration = Duration::from_secs(120);
 
 /// 12 ms every 10 ms, on two CPUs together.
@@ -27,7 +27,7 @@ const RESERVED: [&str; 10] = [
     "none",
 ];
 
-/// What follows the work of each program: the test looks at the ledger before the domain ends.
+/// Commands after the work of each program: the test looks at the ledger before the domain ends.
 const WAIT_FOR_THE_TEST: &str =
     "\ncp /proc/self/cgroup group; touch done; until [ -e looked ]; do sleep 0.02; done\n";
 

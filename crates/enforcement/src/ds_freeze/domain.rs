@@ -52,8 +52,8 @@ static OPENED: AtomicU64 = AtomicU64::new(0);
 pub struct ServedDomain {
     /// The domain's name, unique for the manager.
     pub name: String,
-    /// The absolute directory of its cgroup v2, which is there, holds everything of the domain
-    /// that runs on this CPU, and nothing that runs on CPUs other than this and `other_cpus`.
+    /// The absolute directory of its cgroup v2, which is there: it holds everything of the domain that runs on this CPU
+    /// and on `other_cpus`, and nothing that runs on another CPU.
     pub cgroup: PathBuf,
     /// The CPUs beside the manager's that share the budget.
     pub other_cpus: Vec<Cpu>,
@@ -97,7 +97,7 @@ pub(super) struct ServedState {
     parameters: ServerParameters,
     policy: StopLead,
     meter: UsageMeter,
-    /// How many CPUs may spend the budget at the same time.
+    /// The number of CPUs that may spend the budget at the same time.
     pub(super) cpus: u64,
     alarm: Option<CgroupAlarm>,
     /// Whether the alarm waits for CPU time to be used.
@@ -432,7 +432,7 @@ impl ServedState {
         };
         self.armed = rearmed;
         if !rearmed {
-            // So long the budget lasts at least, all CPUs spending it.
+            // The budget lasts at least so long, all CPUs spending it.
             let earliest = length.scaled_down(1, self.cpus);
             self.next_look = Some(now + earliest.max(self.shortest_poll));
         }

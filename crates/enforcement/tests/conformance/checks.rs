@@ -153,7 +153,7 @@ impl Bench<'_> {
         self.judge_of(share, self.bandwidth())
     }
 
-    /// The same where this is promised.
+    /// The verdict where this bandwidth is promised.
     fn judge_of(&self, share: f64, bandwidth: f64) -> Result<Outcome, String> {
         let kind = self.back_end.kind();
         let relative = share / bandwidth;

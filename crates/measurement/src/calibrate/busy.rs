@@ -36,7 +36,7 @@ impl BusyRate {
     /// shortest counts. The two counts take turns, so that a slow phase of the machine is one for both.
     ///
     /// # Errors
-    /// Whatever `time_of` fails with, and a bad plan if no count makes a request longer. One count
+    /// The errors of `time_of`, and a bad plan if no count makes a request longer. One count
     /// that does not is no evidence: a disturbance, or work besides the loop, can be longer than a
     /// short loop, but not than one of ever more iterations.
     pub(super) fn find(
@@ -64,7 +64,7 @@ impl BusyRate {
     }
 }
 
-/// What `iterations` more than as many take, the shortest of `pairs` each, if that is most of what a
+/// The time that `iterations` more than as many take, the shortest of `pairs` each, if that is most of what a
 /// request takes and long enough to be measured.
 fn slope_at(
     iterations: u64,
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_disturbed_machine_is_not_a_request_without_a_loop() {
-        // Whatever is asked waits for a CPU at first, for longer than a short loop takes.
+        // Every request waits for a CPU at first, for longer than a short loop takes.
         for waiting in [3, 36, 60, 300] {
             let mut asked = 0;
             let per_millisecond = rate(|iterations| {

@@ -115,7 +115,7 @@ impl Browser {
         self.command("/actions", &json!({"actions": [mouse]}));
     }
 
-    /// What the page, and the browser about it, wrote to the console since the last call. The browser's own pages, such as
+    /// Messages of the page, and of the browser about it, on the console since the last call. The browser's own pages, such as
     /// that of a new tab, write there, too.
     pub fn console(&self) -> Vec<String> {
         let entries = self.command("/se/log", &json!({"type": "browser"}));
@@ -187,7 +187,7 @@ impl Drop for Browser {
 
 /// A driver, and the port that it listens on.
 ///
-/// It takes a free port of IPv6, and then the same one of IPv4, which another program may have: then it ends, and the next
+/// The driver takes a free port of IPv6, and then the same one of IPv4, which another program may have: then it ends, and the next
 /// one takes another port.
 fn started_driver() -> (Child, u16) {
     let started = (0..TRIES).find_map(|_| {

@@ -135,7 +135,7 @@ impl Engine {
         }
     }
 
-    /// How long a level can go on with its budget, which other CPUs may spend as well.
+    /// The time for which a level can go on with its budget, which other CPUs may spend as well.
     pub(super) fn left_of(&self, level: usize) -> u64 {
         let left = self.levels[level].account.left();
         let Some(guest) = self.levels[level].shared_by else {

@@ -15,7 +15,7 @@ pub enum BalanceKind {
 }
 
 impl BalanceKind {
-    /// What the curve of a reservation shows; `None` if its rule has no budget.
+    /// The content of a reservation's curve; `None` if its rule has no budget.
     pub fn of(reservation: &SettingOfReservation) -> Option<Self> {
         match reservation.rule {
             Rule::Unlimited | Rule::Windows(_) => None,

@@ -12,7 +12,7 @@ const TOLERANCE: Duration = Duration::from_millis(11);
 #[derive(Debug)]
 pub(super) struct EscapeSign {
     bell: Option<Bell>,
-    /// How many CPUs the domain has.
+    /// The number of the domain's CPUs.
     cpus: u64,
     /// When its use was last within bounds, and how much that was.
     base: Option<(Instant, Duration)>,
@@ -57,7 +57,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// How often a bell rings while a domain of `cpus` CPUs uses `share` of a CPU for two seconds.
+    /// The number of rings of a bell while a domain of `cpus` CPUs uses `share` of a CPU for two seconds.
     fn rings(cpus: u64, share_percent: u64) -> usize {
         let bell = Bell::new().unwrap();
         let mut sign = EscapeSign::new(Some(bell.clone()), cpus);

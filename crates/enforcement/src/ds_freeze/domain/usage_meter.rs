@@ -10,14 +10,14 @@ use tailbound_time::Duration;
 use super::{ServedDomain, open_control};
 use crate::ds_freeze::error::ManagerError;
 
-/// So much CPU time is in nobody's way: the counters of CPUs are read, and never wait for it.
+/// A CPU time that no domain reaches: the counters of CPUs are read, and never wait for it.
 const NEVER_USED: Duration = Duration::from_secs(1 << 31);
 
-/// How much more `cpu.stat` may tell than counters do, without a sign of threads on other CPUs: it is behind by up to a
+/// The lead of `cpu.stat` over counters that is no sign of threads on other CPUs: it is behind by up to a
 /// tick, and both round.
 const TOLERANCE: Duration = Duration::from_millis(20);
 
-/// So much use later the two are compared anew, since they drift apart.
+/// The use after which the two are compared anew, since they drift apart.
 const COMPARED_FOR: Duration = Duration::from_millis(200);
 
 /// The CPU time that a domain has used since it was taken up, as `cpu.stat` of its cgroup tells it; where several CPUs
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(parse_usage(text), Some(Duration::from_micros(1234)));
     }
 
-    /// What is charged for use that counters do not see, while they see `counted_percent` of a CPU and the group uses
+    /// The charge for use that counters do not see, while they see `counted_percent` of a CPU and the group uses
     /// `group_percent`.
     fn escaped(group_percent: u64, counted_percent: u64) -> Duration {
         let mut escape = EscapedUse::default();
