@@ -90,12 +90,24 @@ fn an_exponential_law_on_a_cpu_of_its_own_is_between_the_bounds_of_the_closed_fo
         let prediction = exponential(ReservationServer::Dedicated, load)
             .predict(&points)
             .unwrap();
-        assert_eq!(prediction.overall.provenance.evidence, Evidence::Bound);
+        assert_eq!(prediction.overall.provenance.evidence, Evidence::Estimate);
+        let proved = prediction.proved.clone().unwrap().overall;
+        assert_eq!(proved.provenance.evidence, Evidence::Bound);
         assert!((prediction.utilisation - load).abs() < 1e-9);
         let mean = 2e-3 / (1.0 - load);
         for probability in probabilities {
             let truth = -mean * (1.0 - probability).ln();
-            let bounds = prediction.overall.quantile(probability).unwrap();
+            let estimate = prediction.overall.quantile(probability).unwrap();
+            let ends = [estimate.low, estimate.high.unwrap()].map(Duration::as_secs_f64);
+            if (0.1..0.9999).contains(&probability) {
+                let apart = ends.map(|end| (end / truth - 1.0).abs());
+                let most = if probability < 0.5 { 1e-2 } else { 1e-3 };
+                assert!(
+                    apart.iter().all(|one| *one < most),
+                    "{load}, {probability}: {apart:?}"
+                );
+            }
+            let bounds = proved.quantile(probability).unwrap();
             let (low, high) = (bounds.low.as_secs_f64(), bounds.high.unwrap().as_secs_f64());
             assert!(
                 low <= truth && truth <= high,

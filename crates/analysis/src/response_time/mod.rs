@@ -3,8 +3,10 @@
 mod answers;
 mod batch_work;
 mod continuous;
+mod diffusion;
 mod execution_range;
 mod lattice;
+mod mixing;
 mod promise_judge;
 mod queue;
 mod schedule;
@@ -66,7 +68,7 @@ pub fn predict_watched(
     check_load(query, &laws)?;
     let poisson = |task: &Task| matches!(task.arrivals, Arrivals::Poisson { .. });
     if query.service.tasks.values().all(poisson) {
-        return predict_poisson(query, laws, (points, watch));
+        return predict_poisson(query, &laws, (points, watch));
     }
     let periodic = |task: &Task| matches!(task.arrivals, Arrivals::Periodic { .. });
     if query.service.tasks.values().all(periodic) {
@@ -174,7 +176,7 @@ fn remedy(server: ReservationServer, utilisation: f64) -> String {
 
 fn predict_poisson(
     query: &ServiceQuery<'_>,
-    laws: Vec<Law>,
+    laws: &[Law],
     (points, watch): (&SharpPoints, &dyn SearchWatch),
 ) -> Result<Prediction, AnalysisError> {
     if query.service.scheduling != Scheduling::Fifo && query.service.tasks.len() > 1 {
@@ -185,29 +187,28 @@ fn predict_poisson(
     if let Some(prediction) = service_queue::predict_on_grid(query) {
         return prediction;
     }
-    let utilisation = utilisation(query, &laws);
-    let sharp = match watch.is_stopped() {
-        true => None,
-        false => service_queue::sharp(query, &laws, points),
-    };
-    let stream = |(task, law): (&Task, Law)| {
+    let utilisation = utilisation(query, laws);
+    let stream = |(task, law): (&Task, &Law)| {
         let per_second = jobs_per_second(task).unwrap_or(0.0);
         JobStream {
             per_second,
-            law,
+            law: law.clone(),
             batches: BatchLaw::single(),
         }
     };
     let streams: Vec<_> = query.service.tasks.values().zip(laws).map(stream).collect();
     let overhead = query.dispatch_overhead;
-    let responses = lattice::response_times(&streams, query.server, overhead, watch)?;
-    let method = match query.server.in_effect() {
-        ReservationServer::Dedicated => "M/G/1 on a lattice (Pollaczek and Khinchine)",
-        _ => {
-            "M/G/1 on a reservation server: first passages on a lattice, started from the workload \
-             at replenishments (Li 2021, Theorem 5)"
-        }
-    };
+    let server = lattice::server_in_practice(&streams, query.server);
+    let (sharp, responses) = rayon::join(
+        || {
+            let wanted = !watch.is_stopped();
+            let sharp = || service_queue::sharp(query, laws, (&streams, server), points);
+            wanted.then(sharp).flatten()
+        },
+        || lattice::response_times(&streams, query.server, overhead, watch),
+    );
+    let responses = responses?;
+    let method = responses.method();
     let assumptions = poisson_assumptions(query, responses.rounding());
     let is_stopped = responses.is_stopped;
     let mut prediction = answer(

@@ -131,8 +131,7 @@ impl PoissonQueue {
     pub(crate) fn on_a_lattice(&self) -> Result<QueueResponses, AnalysisError> {
         let stream = [self.stream()?];
         let responses = lattice::response_times(&stream, self.server, Duration::ZERO, &Unwatched)?;
-        let method = "M/G/1 on a reservation server: first passages on a lattice, started from the \
-                      workload at replenishments (Li 2021, Theorem 5)";
+        let method = responses.method();
         let mut assumptions = self.assumptions();
         assumptions.push(responses.rounding());
         let mut provenance = Provenance::new(Evidence::Bound, "response time", method);

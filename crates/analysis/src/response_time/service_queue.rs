@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use rayon::prelude::*;
+
 use tailbound_distribution::{Distribution, Evidence, Interval};
 use tailbound_model::{Arrivals, ExecutionTime, ReservationServer, Scheduling, Service, Task};
 use tailbound_time::{Duration, Rate};
 
-use super::lattice::{BracketSide, Law};
+use super::lattice::{self, BracketSide, JobStream, LatticeEstimate, Law};
 use super::queue::{PRECISE, PoissonQueue};
 use super::{ServiceQuery, jobs_per_second, laws, predict_watched};
 use crate::slotted::{ExecutionLaw, SlottedPrediction};
@@ -191,47 +193,89 @@ impl Sharp {
     }
 }
 
-/// What the exact method knows of a service, where it holds: few execution times, all of them known exactly.
-pub(super) fn sharp(query: &ServiceQuery<'_>, laws: &[Law], points: &SharpPoints) -> Option<Sharp> {
-    let few = laws
-        .iter()
-        .all(|law| law.exact_values().is_some_and(|count| count <= MOST_VALUES));
-    if !few {
-        return None;
-    }
-    let (name, times) = (query.name, &query.execution_times);
-    let queue = PoissonQueue::of_service(name, query.service, times, query.server).ok()?;
-    let responses = queue.exactly(PRECISE).ok()?;
-    let overhead = query.dispatch_overhead;
-    let later = |at: Interval| Interval {
-        low: at.low.saturating_add(overhead),
-        high: at.high.map(|high| high.saturating_add(overhead)),
-    };
+/// What is known of a service beyond the lattice's bracket: by the exact method where it holds, for few execution times
+/// that are known exactly, and by an estimate from lattices for formulas. Between few values the distribution function
+/// jumps, of which such an estimate would know nothing.
+pub(super) fn sharp(
+    query: &ServiceQuery<'_>,
+    laws: &[Law],
+    (streams, server): (&[JobStream], ReservationServer),
+    points: &SharpPoints,
+) -> Option<Sharp> {
+    let mut points = points.clone();
     let promises = query.service.slos.iter();
     let promised = promises.map(|slo| slo.percentile.probability());
-    let mut probabilities: Vec<f64> = points
-        .probabilities
-        .iter()
-        .copied()
-        .chain(promised)
-        .collect();
-    probabilities.sort_by(f64::total_cmp);
-    probabilities.dedup();
-    let quantiles = probabilities.into_iter().filter_map(|probability| {
-        Some((probability, later(responses.quantile(probability).ok()?)))
-    });
-    let shares = points.times.iter().filter(|at| **at >= overhead).map(|at| {
-        let bounds = responses.cdf(at.saturating_sub(overhead));
-        (*at, (bounds.lower, bounds.upper))
-    });
-    Some(Sharp {
-        quantiles: quantiles.collect(),
-        shares: shares.collect(),
-        mean: later(responses.mean()),
-        evidence: responses.evidence(),
-        method: responses.method.clone(),
-        assumptions: responses.assumptions.clone(),
-    })
+    points.probabilities.extend(promised);
+    points.probabilities.sort_by(f64::total_cmp);
+    points.probabilities.dedup();
+    if laws.iter().all(|law| matches!(law, Law::Continuous(_))) {
+        return Sharp::estimated(streams, server, query.dispatch_overhead, &points);
+    }
+    Sharp::exact(query, laws, server, &points)
+}
+
+impl Sharp {
+    fn exact(
+        query: &ServiceQuery<'_>,
+        laws: &[Law],
+        server: ReservationServer,
+        points: &SharpPoints,
+    ) -> Option<Self> {
+        let are_few = |law: &Law| law.exact_values().is_some_and(|count| count <= MOST_VALUES);
+        if !laws.iter().all(are_few) {
+            return None;
+        }
+        let (name, times) = (query.name, &query.execution_times);
+        let queue = PoissonQueue::of_service(name, query.service, times, server).ok()?;
+        let responses = queue.exactly(PRECISE).ok()?;
+        let overhead = query.dispatch_overhead;
+        let later = |at: Interval| Interval {
+            low: at.low.saturating_add(overhead),
+            high: at.high.map(|high| high.saturating_add(overhead)),
+        };
+        // Each is an integration of its own over all places in a period.
+        let quantiles = points.probabilities.par_iter().filter_map(|&probability| {
+            Some((probability, later(responses.quantile(probability).ok()?)))
+        });
+        let (quantiles, mean) = rayon::join(|| quantiles.collect(), || later(responses.mean()));
+        let within = points.times.iter().filter(|at| **at >= overhead);
+        let shares = within.map(|at| {
+            let bounds = responses.cdf(at.saturating_sub(overhead));
+            (*at, (bounds.lower, bounds.upper))
+        });
+        Some(Self {
+            quantiles,
+            shares: shares.collect(),
+            mean,
+            evidence: responses.evidence(),
+            method: responses.method.clone(),
+            assumptions: responses.assumptions.clone(),
+        })
+    }
+
+    fn estimated(
+        streams: &[JobStream],
+        server: ReservationServer,
+        overhead: Duration,
+        points: &SharpPoints,
+    ) -> Option<Self> {
+        let LatticeEstimate {
+            quantiles,
+            shares,
+            mean,
+        } = lattice::estimate(streams, server, overhead, points)?;
+        Some(Self {
+            quantiles,
+            shares,
+            mean,
+            evidence: Evidence::Estimate,
+            method: "lattices that keep the mean execution time, extrapolated to none".into(),
+            assumptions: vec![
+                "the error of the lattice is estimated from that of one twice as coarse, and added"
+                    .into(),
+            ],
+        })
+    }
 }
 
 /// The prediction for a service on a server that follows the arrivals, of all its jobs together;

@@ -237,9 +237,10 @@ impl Comparison {
             .filter(|number| number.is_contradicted())
     }
 
-    /// Whether the prediction says that it is proved.
+    /// Whether the prediction says that it is proved, or that a bracket around it is.
     pub fn is_bound(&self) -> bool {
-        self.prediction.overall.provenance.evidence == Evidence::Bound
+        let evidence = self.prediction.overall.provenance.evidence;
+        evidence == Evidence::Bound || self.prediction.proved.is_some()
     }
 
     /// How far the bounds of the 99th percentile are apart, relative to the lower one; infinite where there is no

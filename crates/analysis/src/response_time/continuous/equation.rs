@@ -9,6 +9,8 @@ use super::linear::Banded;
 use super::norm::Norm;
 use super::rows::Rows;
 use crate::AnalysisError;
+use crate::response_time::diffusion::Diffusion;
+use crate::response_time::mixing::Mixing;
 
 /// By how much an iteration brings the residual down, at most, and next to the tolerance.
 const SETTLED: f64 = 1e-13;
@@ -21,6 +23,10 @@ const SHORT_ROW: usize = 12;
 const TOGETHER: usize = 8;
 /// The most multiplications for one place.
 const MOST_MULTIPLICATIONS: f64 = 4e9;
+/// With more rounds than this, what the last ones tell about the next is worth its cost.
+const ROUNDS_WITH_MIXING: f64 = 30.0;
+/// Fewer jobs than this in a round, in the mean, leave details that do not blur.
+const JOBS_WITH_MIXING: f64 = 5.0;
 /// The most entries of a matrix.
 const MOST_ENTRIES: f64 = 3e7;
 /// A solution that may be more wrong is none.
@@ -242,7 +248,10 @@ impl<'a> Equation<'a> {
         let keeps = self.norm.factor;
         let within = (within * (1.0 - keeps)).max(ROUNDING);
         let rounds = 1.0 + within.ln() / keeps.ln() / self.queue.stride as f64;
-        let walk = rounds * round;
+        let moments = self.queue.moments();
+        let mixes = rounds > ROUNDS_WITH_MIXING
+            && moments.jobs * self.queue.stride as f64 > JOBS_WITH_MIXING;
+        let walk = round * if mixes { ROUNDS_WITH_MIXING } else { rounds };
         let band = self.band();
         let direct = if states * (band + budget) as f64 <= MOST_ENTRIES {
             states * (budget * (band + SHORT_ROW)) as f64
@@ -262,6 +271,10 @@ impl<'a> Equation<'a> {
             return Ok(self.by_place(&solution));
         }
         let values = start.unwrap_or(&self.fresh).to_vec();
+        if mixes {
+            let most_rounds = (4.0 * ROUNDS_WITH_MIXING) as usize;
+            return Ok(self.mixed_walk(values, weight, within, most_rounds));
+        }
         Ok(self.walk(values, weight, within, (2.0 * rounds) as usize + 2))
     }
 
@@ -276,30 +289,81 @@ impl<'a> Equation<'a> {
         within: f64,
         most_rounds: usize,
     ) -> Vec<f64> {
-        let (stride, rows) = (self.queue.stride, self.rows);
-        let (mut image, mut padded) = (vec![0.0; rows], Vec::new());
-        let mut class = 0;
-        for turn in 0..most_rounds * stride {
-            self.apply(class, &values, &mut padded, &mut image);
-            let range = class * rows..(class + 1) * rows;
-            let own = values[range.clone()]
-                .iter_mut()
-                .zip(&self.fresh[range.clone()]);
-            let change = own.zip(&image).zip(&weight[range]).fold(
-                0.0,
-                |most: f64, (((old, fresh), linear), weight)| {
-                    let new = fresh + linear;
-                    let change = (new - *old).abs() * weight;
-                    *old = new;
-                    most.max(change)
-                },
-            );
-            if turn >= stride && change <= within {
+        let (mut image, mut padded) = (vec![0.0; self.rows], Vec::new());
+        for (turn, class) in self
+            .classes()
+            .take(most_rounds * self.queue.stride)
+            .enumerate()
+        {
+            let change = self.renew(class, &mut values, weight, (&mut image, &mut padded));
+            if turn >= self.queue.stride && change <= within {
                 break;
             }
-            class = (class + stride - self.queue.budget_steps % stride) % stride;
         }
         values
+    }
+
+    /// The same where it takes many rounds. What a round makes of the values depends on the class alone from which it
+    /// starts, and leads from there to the same class so many periods later as there are classes: the last rounds, and what the
+    /// workload looks like from far, tell where more of them would lead.
+    fn mixed_walk(
+        &self,
+        mut values: Vec<f64>,
+        weight: &[f64],
+        within: f64,
+        most_rounds: usize,
+    ) -> Vec<f64> {
+        let (stride, rows) = (self.queue.stride, self.rows);
+        let (mut image, mut padded) = (vec![0.0; rows], Vec::new());
+        let diffusion = Diffusion::new(self.queue.moments(), stride as f64, stride as f64);
+        let first = self.queue.budget_steps % stride;
+        let first_rows = first * rows..(first + 1) * rows;
+        let mut mixing = Mixing::default();
+        for _ in 0..most_rounds {
+            let start = values[first_rows.clone()].to_vec();
+            let mut change = 0.0;
+            for class in self.classes().take(stride) {
+                change = self.renew(class, &mut values, weight, (&mut image, &mut padded));
+            }
+            if change <= within {
+                break;
+            }
+            let end = values[first_rows.clone()].iter();
+            let changes: Vec<f64> = end.zip(&start).map(|(e, s)| e - s).collect();
+            let later = diffusion.later((first as f64 + self.place) / stride as f64, &changes);
+            let step = changes.iter().zip(later).map(|(c, l)| c + l).collect();
+            values[first_rows.clone()].copy_from_slice(&mixing.next(&start, step));
+        }
+        values
+    }
+
+    /// The classes, each after the one that it is made of; the last one of a round is that of the budget.
+    fn classes(&self) -> impl Iterator<Item = usize> + use<> {
+        let stride = self.queue.stride;
+        let back = stride - self.queue.budget_steps % stride;
+        std::iter::successors(Some(0), move |class| Some((class + back) % stride))
+    }
+
+    /// Makes the values of a class of those of the one before, and tells the largest change.
+    fn renew(
+        &self,
+        class: usize,
+        values: &mut [f64],
+        weight: &[f64],
+        (image, padded): (&mut [f64], &mut Vec<f64>),
+    ) -> f64 {
+        self.apply(class, values, padded, image);
+        let range = class * self.rows..(class + 1) * self.rows;
+        let own = values[range.clone()]
+            .iter_mut()
+            .zip(&self.fresh[range.clone()]);
+        let changes = own.zip(image).zip(&weight[range]);
+        changes.fold(0.0, |most: f64, (((old, fresh), linear), weight)| {
+            let new = fresh + *linear;
+            let change = (new - *old).abs() * weight;
+            *old = new;
+            most.max(change)
+        })
     }
 
     /// Values by class, put in the order of their places.

@@ -36,6 +36,7 @@ mod stretches;
 mod work;
 
 use crate::AnalysisError;
+use crate::response_time::diffusion::PeriodMoments;
 use boundary::StartLaw;
 pub(super) use response::ContinuousResponses;
 use response::Idling;
@@ -84,6 +85,22 @@ impl StepQueue {
             period_steps,
             tagged,
             kind,
+        }
+    }
+}
+
+impl StepQueue {
+    /// What a period brings and takes.
+    fn moments(&self) -> PeriodMoments {
+        let stride = self.stride as f64;
+        let squares = self.work.sizes.iter();
+        let square: f64 = squares.map(|(size, p)| (size * size) as f64 * p).sum();
+        PeriodMoments {
+            budget: self.budget_steps as f64,
+            period: self.period_steps,
+            jobs: self.work.rate * self.period_steps,
+            size: self.work.mean() * stride,
+            square: square * stride * stride,
         }
     }
 }

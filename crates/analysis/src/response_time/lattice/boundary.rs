@@ -1,20 +1,7 @@
-//! The workload at the start of a period, in equilibrium.
+//! One period of a queue on the lattice: first passages, and the workload at its end.
 
 use super::compound::LatticeWork;
-use super::leap::LeapHistory;
-use super::rounding::BracketSide;
-use crate::SearchWatch;
 use tailbound_fourier::{Complex, Transform};
-
-/// The changes still to come at which the iteration stops, where response times are to be as sharp as can be.
-pub(super) const PRECISION: f64 = 1e-7;
-/// The part of the precision that the tail of the workload beyond the last kept state weighs, at most.
-const TAIL: f64 = 0.1;
-/// The most states that are kept; of a workload that reaches further, the rest lies beyond.
-const MOST_STATES: f64 = 16_000.0;
-/// What all sweeps together may cost, in elementary operations; what there is after so many is
-/// still a bound.
-const MOST_OPERATIONS: usize = 400_000_000;
 
 /// A reservation of `budget_steps` in every `period_steps`, fed with `work`.
 #[derive(Debug)]
@@ -28,6 +15,18 @@ impl LatticeQueue {
     /// Whether less work comes than the reservation gives.
     pub(super) fn is_stable(&self) -> bool {
         self.work.load() * (self.period_steps as f64) < self.budget_steps as f64
+    }
+
+    /// Lundberg's exponent of the workload, per step.
+    pub(super) fn decay(&self) -> f64 {
+        let share = self.budget_steps as f64 / self.period_steps as f64;
+        self.work.decay(share)
+    }
+
+    /// The mean of e^(theta z) after a period in which nothing is idle, for a workload of z = 0 before it.
+    pub(super) fn growth(&self, theta: f64) -> f64 {
+        let jobs = self.work.jobs_per_step * self.period_steps as f64;
+        (jobs * (self.work.moment(theta) - 1.0) - theta * self.budget_steps as f64).exp()
     }
 }
 
@@ -142,65 +141,8 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     sums.iter().sum::<f64>() + rest
 }
 
-/// The law of the workload at the start of a period, rounded up to the lattice: a bound towards
-/// `side`; what is missing from a sum of 1 lies beyond. It is near the truth on the lattice by about `precision`. Where `watch` stops the iteration, what there is then is a bound
-/// as well.
-pub(super) fn workload(
-    queue: &LatticeQueue,
-    passages: &Passages,
-    side: BracketSide,
-    (precision, watch): (f64, &dyn SearchWatch),
-) -> Vec<f64> {
-    let decay = queue
-        .work
-        .decay(queue.budget_steps as f64 / queue.period_steps as f64);
-    let states = (-(TAIL * precision).ln() / decay).ceil().min(MOST_STATES) as usize + 1;
-    let floor: Vec<f64> = match side {
-        BracketSide::Pessimistic => (0..=states)
-            .map(|z| -(-decay * z as f64).exp_m1())
-            .collect(),
-        BracketSide::Optimistic => vec![0.0; states + 1],
-    };
-    let mut cumulative = match side {
-        BracketSide::Pessimistic => floor.clone(),
-        BracketSide::Optimistic => vec![1.0; states + 1],
-    };
-    let sweep = PeriodSweep::new(queue, passages, states);
-    let mut memory = sweep.memory();
-    let mut before = f64::INFINITY;
-    let mut history = LeapHistory::new(side);
-    for _ in 0..MOST_OPERATIONS / sweep.operations() {
-        let mut next = sweep.apply(&cumulative, &mut memory);
-        // Both are lower bounds, so the higher one is.
-        next.iter_mut()
-            .zip(&floor)
-            .for_each(|(n, f)| *n = n.max(*f));
-        if side == BracketSide::Optimistic {
-            next[states] = 1.0;
-        }
-        let change = next
-            .iter()
-            .zip(&cumulative)
-            .fold(0.0, |c: f64, (a, b)| c.max((a - b).abs()));
-        let leapt = history.step(&cumulative, &mut next);
-        cumulative = next;
-        if leapt && !watch.is_stopped() {
-            before = f64::INFINITY;
-            continue;
-        }
-        // What the sweeps to come would still change, if they go on at this rate.
-        let ratio = (change / before).min(0.999_9);
-        let settled = before.is_finite() && change * ratio / (1.0 - ratio) < precision;
-        before = change;
-        if settled || watch.is_stopped() {
-            break;
-        }
-    }
-    probabilities(&cumulative)
-}
-
 /// The steps of a distribution function.
-fn probabilities(cumulative: &[f64]) -> Vec<f64> {
+pub(super) fn probabilities(cumulative: &[f64]) -> Vec<f64> {
     let mut before = 0.0;
     let step = |value: &f64| {
         let rise = (value - before).max(0.0);
@@ -211,7 +153,7 @@ fn probabilities(cumulative: &[f64]) -> Vec<f64> {
 }
 
 /// One period: from the law at its start to that at its end.
-struct PeriodSweep<'a> {
+pub(super) struct PeriodSweep<'a> {
     queue: &'a LatticeQueue,
     passages: &'a Passages,
     states: usize,
@@ -220,22 +162,17 @@ struct PeriodSweep<'a> {
 }
 
 /// Memory to work in, from one sweep to the next.
-struct SweepMemory {
+pub(super) struct SweepMemory {
     spectrum: Vec<Complex>,
     scratch: Vec<Complex>,
 }
 
 impl<'a> PeriodSweep<'a> {
-    fn new(queue: &'a LatticeQueue, passages: &'a Passages, states: usize) -> Self {
+    pub(super) fn new(queue: &'a LatticeQueue, passages: &'a Passages, states: usize) -> Self {
         let transform = Transform::holding(
             states.max(queue.budget_steps) + queue.work.reach(queue.period_steps) + 2,
         );
-        let exponent = queue.work.jobs_per_step * queue.period_steps as f64;
-        let period_spectrum = transform
-            .forward(&queue.work.sizes)
-            .iter()
-            .map(|value| (*value - 1.0).scale(exponent).exp())
-            .collect();
+        let period_spectrum = queue.work.spectrum(&transform, queue.period_steps);
         Self {
             queue,
             passages,
@@ -246,7 +183,7 @@ impl<'a> PeriodSweep<'a> {
     }
 
     /// The memory that sweeps need.
-    fn memory(&self) -> SweepMemory {
+    pub(super) fn memory(&self) -> SweepMemory {
         SweepMemory {
             spectrum: Vec::with_capacity(self.transform.size()),
             scratch: self.transform.scratch(),
@@ -254,14 +191,14 @@ impl<'a> PeriodSweep<'a> {
     }
 
     /// Roughly what one sweep costs.
-    fn operations(&self) -> usize {
+    pub(super) fn operations(&self) -> usize {
         let size = self.transform.size();
         size * size.ilog2() as usize + self.queue.budget_steps * self.queue.budget_steps
     }
 
     /// Q'(b) = Pr(z + X(P) <= b + B) - sum over j of empty_j Pr(X(B-j) = b + B - j): what the
     /// budget leaves, plus what of it an empty queue let pass.
-    fn apply(&self, cumulative: &[f64], memory: &mut SweepMemory) -> Vec<f64> {
+    pub(super) fn apply(&self, cumulative: &[f64], memory: &mut SweepMemory) -> Vec<f64> {
         let SweepMemory { spectrum, scratch } = memory;
         let start = probabilities(cumulative);
         self.transform.forward_into(&start, spectrum, scratch);

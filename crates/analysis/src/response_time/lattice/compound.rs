@@ -29,8 +29,15 @@ impl LatticeWork {
             .sum()
     }
 
+    /// The mean of the sizes, and of their squares.
+    pub(super) fn size_moments(&self) -> (f64, f64) {
+        let square = |(k, w): (usize, &f64)| (k * k) as f64 * w;
+        let squares = self.sizes.iter().enumerate().map(square);
+        (self.mean_size(), squares.sum())
+    }
+
     /// The mean of e^(theta size).
-    fn moment(&self, theta: f64) -> f64 {
+    pub(super) fn moment(&self, theta: f64) -> f64 {
         // Horner's rule: one multiplication per size.
         let factor = theta.exp();
         self.sizes.iter().rev().fold(0.0, |sum, w| sum * factor + w)
@@ -60,9 +67,10 @@ impl LatticeWork {
         lundberg::decay(jobs, |theta| self.moment(theta), (1.0, 512.0))
     }
 
-    /// The transform of the work of one step.
-    pub(super) fn step_spectrum(&self, transform: &Transform) -> Vec<Complex> {
-        let exponent = |value: &Complex| (*value - 1.0).scale(self.jobs_per_step).exp();
+    /// The transform of the work of so many steps.
+    pub(super) fn spectrum(&self, transform: &Transform, steps: usize) -> Vec<Complex> {
+        let jobs = self.jobs_per_step * steps as f64;
+        let exponent = |value: &Complex| (*value - 1.0).scale(jobs).exp();
         transform
             .forward(&self.sizes)
             .iter()
@@ -80,7 +88,7 @@ impl LatticeWork {
     ) -> Vec<Vec<f64>> {
         let longest = (0..=last).map(&length).max().unwrap_or(0);
         let transform = Transform::holding((self.reach(last) + extra.len()).max(longest) + 1);
-        let step = self.step_spectrum(&transform);
+        let step = self.spectrum(&transform, 1);
         let mut spectrum = transform.forward(extra);
         let mut rows = Vec::with_capacity(last + 1);
         let mut scratch = transform.scratch();

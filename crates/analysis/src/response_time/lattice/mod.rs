@@ -8,9 +8,12 @@
 
 mod boundary;
 mod compound;
-mod leap;
+mod constant_speed;
+mod equilibrium;
+mod estimate;
 mod response;
 mod rounding;
+mod seldom_used_up;
 mod share;
 mod share_bounds;
 
@@ -26,6 +29,7 @@ use crate::response_time::BudgetUse;
 use crate::{AnalysisError, SearchWatch, Unwatched};
 use boundary::{LatticeQueue, Passages};
 use compound::LatticeWork;
+pub(super) use estimate::{LatticeEstimate, estimate};
 use response::LatticeResponses;
 pub(super) use rounding::{BracketSide, Lattice, Law};
 pub(crate) use share_bounds::LatticeRung;
@@ -39,6 +43,8 @@ const REST: f64 = 1e-6;
 const FINE: f64 = 128.0;
 /// Points per mean execution time that are worth a longer computation.
 const COARSE: f64 = 32.0;
+/// The fewest points per period of a lattice that says more than a CPU of constant speed does.
+const FEWEST_POINTS: f64 = 8.0;
 /// The most points per period: what bounds the computing time.
 const MOST_POINTS: usize = 640;
 /// The most points per period where many short jobs fit into it.
@@ -88,6 +94,8 @@ pub(super) struct LatticeAnswer {
     pub mean: Interval,
     /// The length of a step.
     pub step: Duration,
+    /// The supply for which the response times were computed.
+    pub supply: Supply,
     /// Whether the load, with execution times rounded up, stays below what the reservation gives. If not, the
     /// pessimistic ends are those of the tail.
     pub pessimistic_is_stable: bool,
@@ -96,17 +104,58 @@ pub(super) struct LatticeAnswer {
 }
 
 impl LatticeAnswer {
+    /// The method by name, with its source.
+    pub(super) fn method(&self) -> &'static str {
+        match self.supply {
+            Supply::OwnCpu | Supply::SeldomUsedUp => "M/G/1 on a lattice (Pollaczek and Khinchine)",
+            Supply::ConstantSpeed { .. } => {
+                "M/G/1 on a lattice (Pollaczek and Khinchine), between CPUs of constant speed"
+            }
+            Supply::Server => {
+                "M/G/1 on a reservation server: first passages on a lattice, started from the workload \
+                 at replenishments (Li 2021, Theorem 5)"
+            }
+        }
+    }
+
     /// What was rounded, in words.
     pub(super) fn rounding(&self) -> String {
         let step = self.step;
+        let supply = match self.supply {
+            Supply::Server | Supply::OwnCpu => String::new(),
+            Supply::SeldomUsedUp => "less than one job in 10^14 comes near a used-up budget, so that the CPU is as good \
+                                     as its own; "
+                .into(),
+            Supply::ConstantSpeed { shorter, longer } => format!(
+                "responses are at most {shorter} shorter and {longer} longer than on a CPU whose speed is the bandwidth; "
+            ),
+        };
         match self.pessimistic_is_stable {
-            true => format!("times are rounded outward to steps of {step}"),
+            true => format!("{supply}times are rounded outward to steps of {step}"),
             false => format!(
-                "times are rounded outward to steps of {step}; execution times rounded up would be more work than the \
-                 reservation gives, so the pessimistic end is Lundberg's bound of the tail"
+                "{supply}times are rounded outward to steps of {step}; execution times rounded up would be more work than \
+                 the reservation gives, so the pessimistic end is Lundberg's bound of the tail"
             ),
         }
     }
+}
+
+/// A supply of CPU time for which response times are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Supply {
+    /// The server's as it is.
+    Server,
+    /// A CPU of its own.
+    OwnCpu,
+    /// A CPU of its own, which the server is as good as.
+    SeldomUsedUp,
+    /// A CPU whose speed is the bandwidth of the server.
+    ConstantSpeed {
+        /// The time by which responses may be shorter.
+        shorter: Duration,
+        /// The time by which they may be longer.
+        longer: Duration,
+    },
 }
 
 /// A pair of distribution functions that enclose the true one.
@@ -149,18 +198,29 @@ pub(super) fn response_times(
     overhead: Duration,
     watch: &dyn SearchWatch,
 ) -> Result<LatticeAnswer, AnalysisError> {
-    let plan = LatticePlan::of(streams, server, overhead)?;
-    if let Some(answer) = plan.answer(plan.lattice(1), watch)? {
-        return Ok(answer);
+    let in_practice = server_in_practice(streams, server);
+    let plan = LatticePlan::of(streams, in_practice, overhead)?;
+    if plan.jobs_per_period() * FINE < FEWEST_POINTS {
+        return constant_speed::answer(&plan, watch);
     }
-    let coarse = plan.answer(plan.lattice(COARSE_AT_STOP), &Unwatched)?;
-    let answer = coarse.ok_or_else(|| AnalysisError::Invalid {
-        what: "a computation was stopped that nobody can stop; please report this".into(),
-    })?;
-    Ok(LatticeAnswer {
-        is_stopped: true,
-        ..answer
-    })
+    let answer = plan.answer_or_coarse_one(watch)?;
+    let supply = match in_practice == server {
+        true => answer.supply,
+        false => Supply::SeldomUsedUp,
+    };
+    Ok(LatticeAnswer { supply, ..answer })
+}
+
+/// The server that gives the same responses as `server` does, but for fewer than any answer shows: a CPU of its own
+/// where the budget is next to never used up.
+pub(super) fn server_in_practice(
+    streams: &[JobStream],
+    server: ReservationServer,
+) -> ReservationServer {
+    match seldom_used_up::is_negligible(streams, server) {
+        true => ReservationServer::Dedicated,
+        false => server,
+    }
 }
 
 /// A load's laws on a lattice.
@@ -169,6 +229,15 @@ struct LatticeLaws {
     arriving: Vec<f64>,
     /// Of a job with those of its batch before it: of all jobs, and, where there are several streams, of each one's.
     jobs: Vec<Vec<f64>>,
+}
+
+/// The places in a period for which responses are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Places {
+    /// Each step.
+    All,
+    /// As many as are worth their time; bounds stay bounds.
+    Enough,
 }
 
 struct LatticePlan<'a> {
@@ -226,6 +295,24 @@ impl<'a> LatticePlan<'a> {
         })
     }
 
+    /// The answer; on a coarse lattice where `watch` stops the computation.
+    fn answer_or_coarse_one(
+        &self,
+        watch: &dyn SearchWatch,
+    ) -> Result<LatticeAnswer, AnalysisError> {
+        if let Some(answer) = self.answer(self.lattice(1), watch)? {
+            return Ok(answer);
+        }
+        let coarse = self.answer(self.lattice(COARSE_AT_STOP), &Unwatched)?;
+        let answer = coarse.ok_or_else(|| AnalysisError::Invalid {
+            what: "a computation was stopped that nobody can stop; please report this".into(),
+        })?;
+        Ok(LatticeAnswer {
+            is_stopped: true,
+            ..answer
+        })
+    }
+
     /// The answer on a lattice; `None` where `watch` stops the computation.
     fn answer(
         &self,
@@ -252,6 +339,10 @@ impl<'a> LatticePlan<'a> {
             overall,
             per_stream,
             step: lattice.time(1, BracketSide::Pessimistic),
+            supply: match self.kind {
+                None => Supply::OwnCpu,
+                Some(_) => Supply::Server,
+            },
             pessimistic_is_stable,
             is_stopped: false,
         }))
@@ -289,13 +380,19 @@ impl<'a> LatticePlan<'a> {
         }
     }
 
+    /// So many mean execution times are as long as a period.
+    fn jobs_per_period(&self) -> f64 {
+        let streams = || self.streams.iter();
+        let load: f64 = streams().map(JobStream::load).sum();
+        let mean_ns = load / streams().map(JobStream::jobs_per_second).sum::<f64>() * 1e9;
+        self.period.as_nanos().max(1) as f64 / mean_ns.max(1.0)
+    }
+
     /// The most points of a period that the computing time allows, or such a part of them.
     fn most_points(&self, coarseness: usize) -> usize {
         let period_ns = self.period.as_nanos().max(1);
         let streams = || self.streams.iter();
-        let load: f64 = streams().map(JobStream::load).sum();
-        let mean_ns = load / streams().map(JobStream::jobs_per_second).sum::<f64>() * 1e9;
-        let jobs_per_period = period_ns as f64 / mean_ns.max(1.0);
+        let jobs_per_period = self.jobs_per_period();
         let limit =
             ((COARSE * jobs_per_period) as usize).clamp(MOST_POINTS, MOST_POINTS_SHORT_JOBS);
         // A law with a long tail has to do with fewer.
@@ -307,7 +404,12 @@ impl<'a> LatticePlan<'a> {
 
     /// The load's laws on the lattice, towards one side.
     fn laws(&self, lattice: Lattice, side: BracketSide) -> Result<LatticeLaws, AnalysisError> {
-        let on = |stream: &JobStream| stream.batches.sizes(&stream.law.on(lattice, side));
+        self.laws_by(&|law| law.on(lattice, side))
+    }
+
+    /// The load's laws, of which each is brought onto a lattice by `on`.
+    fn laws_by(&self, on: &dyn Fn(&Law) -> Vec<f64>) -> Result<LatticeLaws, AnalysisError> {
+        let on = |stream: &JobStream| stream.batches.sizes(&on(&stream.law));
         let sizes = self.streams.iter().map(on);
         let sizes = sizes.collect::<Result<Vec<BatchSizes>, _>>()?;
         let totals = sizes.iter().map(|of_stream| &of_stream.total);
@@ -394,7 +496,7 @@ impl<'a> LatticePlan<'a> {
         let shortest: Vec<Duration> = shortest.map(Duration::from_nanos).collect();
         let stable = queue.is_stable();
         let values = match stable {
-            true => self.values(&queue, &jobs, side, watch),
+            true => self.values(&queue, &jobs, (side, Places::Enough), watch),
             false if side == BracketSide::Pessimistic => Some(vec![Vec::new(); shortest.len()]),
             false => {
                 return Err(AnalysisError::Invalid {
@@ -428,7 +530,7 @@ impl<'a> LatticePlan<'a> {
         &self,
         queue: &LatticeQueue,
         jobs: &[Vec<f64>],
-        side: BracketSide,
+        (side, places): (BracketSide, Places),
         watch: &dyn SearchWatch,
     ) -> Option<Vec<Vec<f64>>> {
         let length = self.length(queue, &jobs[0]);
@@ -440,7 +542,7 @@ impl<'a> LatticePlan<'a> {
             Some(kind) => {
                 let passages = Passages::of(queue);
                 let start =
-                    boundary::workload(queue, &passages, side, (boundary::PRECISION, watch));
+                    equilibrium::workload(queue, &passages, side, (equilibrium::PRECISION, watch));
                 let responses = LatticeResponses {
                     queue,
                     passages: &passages,
@@ -448,7 +550,13 @@ impl<'a> LatticePlan<'a> {
                     kind,
                     side,
                 };
-                let of = |job: &Vec<f64>| responses.of(job, length, watch);
+                let stride = match places {
+                    Places::All => 1,
+                    Places::Enough => {
+                        responses.stride(jobs.iter().map(Vec::len).max().unwrap_or(0))
+                    }
+                };
+                let of = |job: &Vec<f64>| responses.of(job, (length, stride), watch);
                 jobs.iter().map(of).collect::<Option<_>>()?
             }
         };

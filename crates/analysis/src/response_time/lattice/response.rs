@@ -1,12 +1,20 @@
 //! From the workload at period starts to response times.
 
+use num_integer::gcd;
+
 use super::boundary::{LatticeQueue, Passages};
 use super::compound::LatticeWork;
 use super::rounding::BracketSide;
 use super::share::given;
+use crate::batches::sum_of;
 use crate::response_time::BudgetUse;
 use crate::{SearchStage, SearchWatch};
 use tailbound_fourier::{Complex, Transform, turned};
+
+/// The most values of transforms, all places in a period together, that are computed without leaving out places.
+const MOST_WORK_OF_PLACES: usize = 6_000_000;
+/// The fewest places in a period.
+const FEWEST_PLACES: usize = 64;
 
 /// The distribution function of the response time on the lattice: entry k bounds it towards
 /// `side` for every time from k steps to below k + 1.
@@ -20,7 +28,8 @@ pub(super) struct LatticeResponses<'a> {
 }
 
 impl LatticeResponses<'_> {
-    /// Of the jobs with sizes of law `job`, over `length` steps of response time; `None` where `watch` stops that.
+    /// Of the jobs with sizes of law `job`, over `length` steps of response time, from places in the period that are a
+    /// `stride` apart, which divides budget and period; `None` where `watch` stops that.
     ///
     /// C(n, T) is the probability that a job which arrives n steps into a period is done T steps
     /// after the start of the period. It falls with n and rises with T, so that for arrivals
@@ -29,7 +38,7 @@ impl LatticeResponses<'_> {
     pub(super) fn of(
         &self,
         job: &[f64],
-        length: usize,
+        (length, stride): (usize, usize),
         watch: &dyn SearchWatch,
     ) -> Option<Vec<f64>> {
         let mut sums = Sums {
@@ -37,9 +46,9 @@ impl LatticeResponses<'_> {
             period_steps: self.queue.period_steps,
             values: vec![0.0; length],
         };
-        let early = self.later_periods(job, &mut sums, watch)?;
+        self.later_periods((job, stride), &mut sums, watch)?;
         if self.kind == BudgetUse::Deferrable {
-            self.same_period(job, &early, &mut sums);
+            self.same_period(job, &mut sums);
         }
         let share = 1.0 / self.queue.period_steps as f64;
         let mut highest = 0.0_f64;
@@ -50,16 +59,32 @@ impl LatticeResponses<'_> {
         Some(sums.values.iter().map(cumulative).collect())
     }
 
+    /// The values that hold all work that counts, with jobs of so many steps.
+    fn size(&self, job_steps: usize) -> usize {
+        let (budget, period) = (self.queue.budget_steps, self.queue.period_steps);
+        self.start.len().max(budget) + self.queue.work.reach(period) + job_steps + 1
+    }
+
+    /// The steps from a place in the period to the next one that is computed, for jobs of so many steps: long responses
+    /// need not be told to a step, and take the more time for each place.
+    pub(super) fn stride(&self, job_steps: usize) -> usize {
+        let (budget, period) = (self.queue.budget_steps, self.queue.period_steps);
+        let wanted = (period * self.size(job_steps)).div_ceil(MOST_WORK_OF_PLACES);
+        let wanted = wanted.min(period / FEWEST_PLACES);
+        let common = gcd(budget, period);
+        let divides = |stride: &usize| common.is_multiple_of(*stride);
+        (1..=wanted.max(1)).rev().find(divides).unwrap_or(1)
+    }
+
     /// Adds the jobs done in a later period than they came in (of a periodic server: all jobs).
     /// There the deferrable server is a periodic one with its budget at the end of the period
-    /// (thesis, Theorem 5, for the part of the period before n). Returns, by n, the probability
-    /// that workload, arrivals and job together take at most 0, 1, ... budget steps.
+    /// (thesis, Theorem 5, for the part of the period before n).
     fn later_periods(
         &self,
-        job: &[f64],
+        (job, stride): (&[f64], usize),
         sums: &mut Sums,
         watch: &dyn SearchWatch,
-    ) -> Option<Vec<Vec<f64>>> {
+    ) -> Option<()> {
         let LatticeQueue {
             work,
             budget_steps: budget,
@@ -67,16 +92,21 @@ impl LatticeResponses<'_> {
         } = self.queue;
         let (budget, period) = (*budget, *period);
         let idle_until = period - budget;
-        let size = self.start.len().max(budget) + work.reach(period) + job.len() + 1;
+        let size = self.size(job.len());
         let transform = Transform::holding(size);
-        let step = work.step_spectrum(&transform);
-        let shift = transform.forward(&[0.0, 1.0]);
+        // The transforms of real sequences are told by their first halves.
+        let half = |mut spectrum: Vec<Complex>| {
+            spectrum.truncate(transform.size() / 2 + 1);
+            spectrum
+        };
+        let step = half(work.spectrum(&transform, 1));
+        let steps = half(work.spectrum(&transform, stride));
+        let shift = half(transform.forward(&[0.0, 1.0]));
         let empty = self.passages.empty(self.start, idle_until, budget);
-        let job = transform.forward(job);
-        let mut arrived = product(&transform.forward(self.start), &job);
-        let mut wasted = vec![Complex::default(); transform.size()];
-        let mut position = job;
-        let mut places = LaterPlaces::new(self, sums, size);
+        let mut position = half(transform.forward(job));
+        let mut arrived = product(&half(transform.forward(self.start)), &position);
+        let mut wasted = vec![Complex::default(); position.len()];
+        let mut places = LaterPlaces::new(self, sums, (size, stride));
         let (mut both, mut total, mut done) = (Vec::new(), Vec::new(), Vec::new());
         let mut scratch = transform.scratch();
         let mut n = 0;
@@ -88,39 +118,57 @@ impl LatticeResponses<'_> {
                 let (summed, all) = (n, period);
                 watch.hear(SearchStage::PlacesSummed { summed, all });
             }
-            both.clear();
             if n < idle_until {
                 // Nothing is wasted yet, so that the imaginary part has room for the next place.
-                both.extend(arrived.iter_mut().zip(&step).map(|(a, x)| {
-                    let earlier = *a;
-                    *a = earlier * *x;
-                    earlier + turned(*a)
-                }));
+                let next = product(&arrived, &steps);
+                join(&arrived, &next, transform.size(), &mut both);
+                arrived = next;
                 transform.inverse(&mut both, &mut scratch);
                 cumulate(&both[..places.columns], |value| value.re, &mut total);
                 cumulate(&both[..places.columns], |value| value.im, &mut done);
-                places.add(n, &total, &total);
-                n += 1;
-                places.add(n, &done, &done);
+                places.add(n, &total);
+                n += stride;
+                places.add(n, &done);
             } else {
-                both.extend(arrived.iter().zip(&wasted).map(|(a, w)| *a + turned(*w)));
+                join(&arrived, &wasted, transform.size(), &mut both);
                 transform.inverse(&mut both, &mut scratch);
-                cumulate(&both[..places.columns], |value| value.re, &mut total);
-                done.clear();
-                done.extend(total.iter().zip(&both).map(|(sum, value)| sum - value.im));
-                places.add(n, &total, &done);
+                cumulate(&both[..places.columns], |value| value.re, &mut done);
+                let wasted = done.iter_mut().zip(&both);
+                wasted.for_each(|(sum, value)| *sum -= value.im);
+                places.add(n, &done);
             }
             if n >= idle_until && n < period {
-                let probability = empty[n - idle_until];
-                for ((w, p), x) in wasted.iter_mut().zip(&mut position).zip(&step) {
-                    *w = (*w + p.scale(probability)) * *x;
+                let empty = &empty[n - idle_until..n - idle_until + stride];
+                let values = wasted.iter_mut().zip(&mut position);
+                for ((w, p), (x, s)) in values.zip(step.iter().zip(&shift)) {
+                    for probability in empty {
+                        *w = (*w + p.scale(*probability)) * *x;
+                        *p *= *s;
+                    }
                 }
-                multiply(&mut position, &shift);
             }
-            multiply(&mut arrived, &step);
-            n += 1;
+            multiply(&mut arrived, &steps);
+            n += stride;
         }
-        Some(places.early)
+        Some(())
+    }
+
+    /// By place in the period, the probabilities that workload, arrivals and job together take at most 0, 1, ... budget
+    /// steps.
+    fn early(&self, job: &[f64]) -> Vec<Vec<f64>> {
+        let (budget, period) = (self.queue.budget_steps, self.queue.period_steps);
+        let within = |law: &[f64]| law[..law.len().min(budget + 1)].to_vec();
+        let mut found = sum_of(&within(self.start), &within(job));
+        found.truncate(budget + 1);
+        let mut rows = self.queue.work.rows(period, &found, |_| budget + 1);
+        for row in &mut rows {
+            let mut sum = 0.0;
+            for value in row {
+                sum += *value;
+                *value = sum;
+            }
+        }
+        rows
     }
 
     /// Adds the jobs done in the period that they came in: with T the time that a job has to be
@@ -129,8 +177,9 @@ impl LatticeResponses<'_> {
     /// C(n, T) = G(n, min(B, T)) - sum over j of empty_j Pr(X(w-j) + job = min(B, T) - j), with
     /// w = n - max(T - B, 0). Only sums along T - n are needed, which is why the second term is
     /// summed over T before it is formed.
-    fn same_period(&self, job: &[f64], early: &[Vec<f64>], sums: &mut Sums) {
+    fn same_period(&self, job: &[f64], sums: &mut Sums) {
         let (budget, period) = (self.queue.budget_steps, self.queue.period_steps);
+        let early = self.early(job);
         let with_job = self.queue.work.rows(budget, job, |_| budget + 1);
         let arrived = |n: usize, given: usize| early[n].get(given).copied().unwrap_or(1.0);
         for done_by in 0..period {
@@ -184,6 +233,17 @@ pub(super) fn product(a: &[Complex], b: &[Complex]) -> Vec<Complex> {
     a.iter().zip(b).map(|(x, y)| *x * *y).collect()
 }
 
+/// The transform, of so many values, of one real sequence and i times another, of both of which the first halves of the
+/// transforms are given.
+fn join(real: &[Complex], imaginary: &[Complex], size: usize, both: &mut Vec<Complex>) {
+    both.clear();
+    let pairs = || real.iter().zip(imaginary);
+    both.extend(pairs().map(|(re, im)| *re + turned(*im)));
+    let mirrored = pairs().take(size.div_ceil(2)).skip(1).rev();
+    both.extend(mirrored.map(|(re, im)| re.conj() + turned(im.conj())));
+    debug_assert_eq!(both.len(), size, "the halves belong to this size");
+}
+
 /// Multiplies values by factors, one by one.
 fn multiply(values: &mut [Complex], factors: &[Complex]) {
     let pairs = values.iter_mut().zip(factors);
@@ -208,18 +268,20 @@ struct LaterPlaces<'a> {
     sums: &'a mut Sums,
     /// The CPU time given by each step after a replenishment.
     given: Vec<usize>,
-    /// The work beyond which nothing is computed.
-    size: usize,
     /// The work that is looked at.
     columns: usize,
-    /// By place, the probability that workload, arrivals and job together take at most 0, 1, ... budget steps.
-    early: Vec<Vec<f64>>,
+    /// The steps from a place to the next.
+    stride: usize,
 }
 
 impl<'a> LaterPlaces<'a> {
-    fn new(responses: &LatticeResponses<'a>, sums: &'a mut Sums, size: usize) -> Self {
+    fn new(
+        responses: &LatticeResponses<'a>,
+        sums: &'a mut Sums,
+        (size, stride): (usize, usize),
+    ) -> Self {
         let (queue, kind) = (responses.queue, responses.kind);
-        let last = sums.values.len() + queue.period_steps + 2;
+        let last = sums.values.len() + queue.period_steps + 1 + stride;
         let given: Vec<usize> = (0..=last).map(|at| given(queue, kind, at)).collect();
         let most = given.last().map_or(0, |most| *most);
         Self {
@@ -228,18 +290,14 @@ impl<'a> LaterPlaces<'a> {
             side: responses.side,
             sums,
             given,
-            size,
-            columns: (most.max(queue.budget_steps) + 1).min(size),
-            early: Vec::with_capacity(queue.period_steps + 1),
+            columns: (most + 1).min(size),
+            stride,
         }
     }
 
-    /// Adds the jobs that come at step `n`, which find up to so much work with the probabilities `total`, and are done
-    /// by the time that so much is given with the probabilities `done`.
-    fn add(&mut self, n: usize, total: &[f64], done: &[f64]) {
-        let budget = self.queue.budget_steps;
-        self.early
-            .push(total[..=budget.min(self.size - 1)].to_vec());
+    /// Adds the jobs that come at step `n` and are done by the time that so much CPU time is given with the
+    /// probabilities `done`, for all that come between there and the next place or the one before.
+    fn add(&mut self, n: usize, done: &[f64]) {
         let later = match self.kind {
             BudgetUse::Deferrable => self.queue.period_steps,
             BudgetUse::Periodic => n,
@@ -249,8 +307,9 @@ impl<'a> LaterPlaces<'a> {
             BracketSide::Pessimistic => done[self.columns - 1],
         };
         let given = &self.given;
-        self.sums
-            .add_from(n, later, |at| *done.get(given[at]).unwrap_or(&beyond));
+        self.sums.add_from((n, self.stride), later, |at| {
+            *done.get(given[at]).unwrap_or(&beyond)
+        });
     }
 }
 
@@ -285,18 +344,23 @@ impl Sums {
         }
     }
 
-    /// Adds C(n, T) for every T from `first` on (and not before n).
-    fn add_from(&mut self, n: usize, first: usize, value: impl Fn(usize) -> f64) {
+    /// Adds C(n, T) for every T from `first` on (and not before n), for the jobs of so many steps before n or after it.
+    fn add_from(
+        &mut self,
+        (n, stride): (usize, usize),
+        first: usize,
+        value: impl Fn(usize) -> f64,
+    ) {
         let (counts, offset) = match self.side {
-            BracketSide::Pessimistic => (n > 0, n.wrapping_sub(1)),
-            BracketSide::Optimistic => (n < self.period_steps, n + 2),
+            BracketSide::Pessimistic => (n > 0, n.wrapping_sub(stride)),
+            BracketSide::Optimistic => (n < self.period_steps, n + 1 + stride),
         };
         if !counts {
             return;
         }
         let from = first.max(n).saturating_sub(offset);
         for (k, sum) in self.values.iter_mut().enumerate().skip(from) {
-            *sum += value(k + offset).clamp(0.0, 1.0);
+            *sum += stride as f64 * value(k + offset).clamp(0.0, 1.0);
         }
     }
 }
@@ -312,7 +376,7 @@ pub(super) fn dedicated(
 ) -> Vec<f64> {
     let points = length + 2;
     let transform = Transform::holding(work.sizes.len() + work.reach(1) + 2);
-    let mut step = work.step_spectrum(&transform);
+    let mut step = work.spectrum(&transform, 1);
     transform.inverse(&mut step, &mut transform.scratch());
     let arrivals: Vec<f64> = step.iter().map(|value| value.re).collect();
     // The workload after each step is a geometric sum of ladder steps with weights Pr(A > k),

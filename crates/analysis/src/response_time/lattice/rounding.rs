@@ -320,6 +320,38 @@ impl Law {
         );
         weights
     }
+
+    /// The probabilities of 0, 1, 2, ... steps, where every value is split over its neighbours such that its mean stays.
+    pub(in crate::response_time) fn centred(&self, lattice: Lattice) -> Vec<f64> {
+        let step_ns = lattice.period_ns as f64 / lattice.points as f64;
+        let mut weights = vec![0.0; lattice.steps(self.longest_ns(), true) + 2];
+        match self {
+            Self::Atoms { pessimistic, .. } => {
+                for (value, weight) in pessimistic {
+                    let at = *value as f64 / step_ns;
+                    let below = at.floor();
+                    weights[below as usize] += weight * (1.0 - (at - below));
+                    weights[below as usize + 1] += weight * (at - below);
+                }
+            }
+            Self::Continuous(law) => {
+                // The mean of what exceeds a step is convex in it: its bends are the probabilities.
+                let shortest_ns = law.shortest().as_nanos() as f64;
+                let beyond = |step: f64| {
+                    let at_ns = step * step_ns;
+                    let before_ns = (shortest_ns - at_ns).max(0.0);
+                    (before_ns + law.mean_beyond(at_ns.max(shortest_ns))) / step_ns
+                };
+                let mut slope = -1.0;
+                for (step, weight) in weights.iter_mut().enumerate() {
+                    let next = beyond(step as f64 + 1.0) - beyond(step as f64);
+                    *weight = (next - slope).max(0.0);
+                    slope = next;
+                }
+            }
+        }
+        weights
+    }
 }
 
 /// The ends of the cells of a continuous law, in nanoseconds, from its shortest to its longest value: `per_mean` of

@@ -159,8 +159,9 @@ impl<'a> ShareTerms<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::boundary::{self, Passages};
+    use super::super::boundary::Passages;
     use super::super::compound::LatticeWork;
+    use super::super::equilibrium;
     use super::*;
     use crate::Unwatched;
 
@@ -180,7 +181,7 @@ mod tests {
         let passages = Passages::reaching(&queue, most);
         for kind in [BudgetUse::Deferrable, BudgetUse::Periodic] {
             for side in [BracketSide::Optimistic, BracketSide::Pessimistic] {
-                let start = boundary::workload(&queue, &passages, side, (1e-7, &Unwatched));
+                let start = equilibrium::workload(&queue, &passages, side, (1e-7, &Unwatched));
                 let responses = LatticeResponses {
                     queue: &queue,
                     passages: &passages,
@@ -188,7 +189,9 @@ mod tests {
                     kind,
                     side,
                 };
-                let all = responses.of(&sizes, length, &Unwatched).unwrap_or_default();
+                let all = responses
+                    .of(&sizes, (length, 1), &Unwatched)
+                    .unwrap_or_default();
                 let terms = ShareTerms::new(&responses, &sizes, most);
                 assert_eq!(all.len(), length);
                 for (steps, whole) in all.iter().enumerate() {

@@ -4,7 +4,8 @@
 use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
 
-use super::boundary::{self, LatticeQueue, Passages};
+use super::boundary::{LatticeQueue, Passages};
+use super::equilibrium;
 use super::response::{self, LatticeResponses};
 use super::share::{ShareTerms, work_within};
 use super::{BracketSide, GUARD, JobStream, Lattice, LatticeLaws, LatticePlan, MOST_PAIRS};
@@ -98,7 +99,7 @@ impl LatticePlan<'_> {
         let steps: Vec<usize> = promises.iter().map(steps).collect();
         let most = steps.iter().copied().max().unwrap_or(0);
         let left = promises.iter().map(|promise| 1.0 - promise.probability);
-        let precision = (PRECISION * left.fold(1.0, f64::min)).max(boundary::PRECISION);
+        let precision = (PRECISION * left.fold(1.0, f64::min)).max(equilibrium::PRECISION);
         let of_lattice: Vec<f64> = match (self.kind, self.is_useful(&queue, is_finest)) {
             (_, false) if side == BracketSide::Pessimistic => vec![0.0; steps.len()],
             (_, false) => vec![1.0; steps.len()],
@@ -115,7 +116,7 @@ impl LatticePlan<'_> {
             (Some(kind), true) => {
                 let reached = work_within(&queue, kind, most);
                 let passages = Passages::reaching(&queue, reached);
-                let start = boundary::workload(&queue, &passages, side, (precision, &Unwatched));
+                let start = equilibrium::workload(&queue, &passages, side, (precision, &Unwatched));
                 let responses = LatticeResponses {
                     queue: &queue,
                     passages: &passages,
