@@ -8,7 +8,8 @@ use tailbound_time::{Duration, Rate};
 
 use super::lattice::{BracketSide, Law};
 use super::queue::{PRECISE, PoissonQueue};
-use super::{ServiceQuery, jobs_per_second, laws, predict_watched};
+use super::{ServiceQuery, jobs_per_second, laws, predict_poisson};
+use crate::batches::BatchLaw;
 use crate::slotted::{ExecutionLaw, SlottedPrediction};
 use crate::{AnalysisError, Prediction, ProvedBracket, SearchWatch, SharpPoints, Unwatched};
 
@@ -73,8 +74,7 @@ impl PoissonQueue {
 
 impl PoissonQueue {
     /// The response times of the queue, called `name`, as sharp as can be at these points: the answer that
-    /// [`predict_at`](super::predict_at) gives for a service with one such task. Descriptions have no batches, so
-    /// those are solved here.
+    /// [`predict_at`](super::predict_at) gives for a service with one such task.
     ///
     /// # Errors
     /// As of [`PoissonQueue::solve`].
@@ -82,7 +82,7 @@ impl PoissonQueue {
         self.predict_watched(name, points, &Unwatched)
     }
 
-    /// The prediction of [`Self::predict`], whose progress `watch` hears; batches are answered to the end.
+    /// The prediction of [`Self::predict`], whose progress `watch` hears.
     ///
     /// # Errors
     /// As of [`PoissonQueue::solve`].
@@ -93,14 +93,6 @@ impl PoissonQueue {
         watch: &dyn SearchWatch,
     ) -> Result<Prediction, AnalysisError> {
         self.check()?;
-        if self.batches.iter().any(|(jobs, _)| *jobs != 1) {
-            let subject = format!("response time of {name}");
-            let mut prediction = self.solve()?.prediction(&subject, points)?;
-            if prediction.overall.provenance.evidence != Evidence::Bound {
-                prediction.proved = self.proved_bracket(&subject)?;
-            }
-            return Ok(prediction);
-        }
         let task = Task::of(
             Arrivals::Poisson { rate: self.rate },
             ExecutionTime::Calibrated { expected: None },
@@ -114,19 +106,7 @@ impl PoissonQueue {
             server: self.server,
             dispatch_overhead: Duration::ZERO,
         };
-        predict_watched(&query, points, watch)
-    }
-
-    /// The lattice's bracket of the response times; `None` where the lattice method has none.
-    fn proved_bracket(&self, subject: &str) -> Result<Option<ProvedBracket>, AnalysisError> {
-        match self.on_a_lattice() {
-            Ok(bracket) => Ok(Some(ProvedBracket {
-                overall: bracket.distribution(subject, &[])?,
-                mean: Some(bracket.mean()),
-            })),
-            Err(AnalysisError::NotAnalysed { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        predict_poisson(&query, &BatchLaw::new(&self.batches), (points, watch))
     }
 }
 
@@ -192,7 +172,11 @@ impl Sharp {
 }
 
 /// What the exact method knows of a service, where it holds: few execution times, all of them known exactly.
-pub(super) fn sharp(query: &ServiceQuery<'_>, laws: &[Law], points: &SharpPoints) -> Option<Sharp> {
+pub(super) fn sharp(
+    (query, batches): (&ServiceQuery<'_>, &BatchLaw),
+    laws: &[Law],
+    points: &SharpPoints,
+) -> Option<Sharp> {
     let few = laws
         .iter()
         .all(|law| law.exact_values().is_some_and(|count| count <= MOST_VALUES));
@@ -200,7 +184,10 @@ pub(super) fn sharp(query: &ServiceQuery<'_>, laws: &[Law], points: &SharpPoints
         return None;
     }
     let (name, times) = (query.name, &query.execution_times);
-    let queue = PoissonQueue::of_service(name, query.service, times, query.server).ok()?;
+    let queue = PoissonQueue {
+        batches: batches.jobs().to_vec(),
+        ..PoissonQueue::of_service(name, query.service, times, query.server).ok()?
+    };
     let responses = queue.exactly(PRECISE).ok()?;
     let overhead = query.dispatch_overhead;
     let later = |at: Interval| Interval {
@@ -238,6 +225,7 @@ pub(super) fn sharp(query: &ServiceQuery<'_>, laws: &[Law], points: &SharpPoints
 /// `None` for other servers. By task only where there is only one.
 pub(super) fn predict_on_grid(
     query: &ServiceQuery<'_>,
+    batches: &BatchLaw,
 ) -> Option<Result<Prediction, AnalysisError>> {
     let follows = matches!(
         query.server.in_effect(),
@@ -251,6 +239,10 @@ pub(super) fn predict_on_grid(
     let question = queue.and_then(|queue| Ok((queue, law_of_jobs(query)?)));
     match question {
         Ok((queue, law)) => {
+            let queue = PoissonQueue {
+                batches: batches.jobs().to_vec(),
+                ..queue
+            };
             let slotted = queue.on_a_grid(law, query.dispatch_overhead)?;
             Some(slotted.map(|slotted| prediction(query, slotted)))
         }
