@@ -128,7 +128,20 @@ mod tests {
         }
 
         fn released(&mut self, job: &Job) {
-            self.add(format_args!("{job:?}"));
+            let Job {
+                task,
+                number,
+                release,
+                delay,
+                work,
+            } = *job;
+            self.add(format_args!(
+                "Job {{ task: {task}, number: {number}, release: {release}, work: {work} }}"
+            ));
+            // Most jobs have none.
+            if delay > 0 {
+                self.add(format_args!("{delay} late"));
+            }
         }
 
         fn ran(&mut self, piece: &Piece) {
