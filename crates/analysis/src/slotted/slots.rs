@@ -18,6 +18,8 @@ use crate::batches::BatchSizes;
 const FINE: f64 = 64.0;
 /// Slots per budget that are aimed at, at least.
 const FEWEST: usize = 16;
+/// Slots per budget that have to do where more would take too many operations, since jobs take many budgets.
+const COARSEST: usize = 2;
 /// The most slots per budget.
 const MOST: usize = 2_048;
 /// The most slots of one job.
@@ -242,13 +244,21 @@ impl SlotPlan {
         let mut aim = aimed_at(query);
         // The same slots for longer work take as many times the states, and the steps from each.
         let more = query.batch_law().mean().powi(2).min(MORE_FOR_BATCHES);
+        let afforded = |aim: usize| match aim > FEWEST {
+            true => more * AFFORDED_FOR_ONE_END,
+            false => MOST_OPERATIONS,
+        };
+        let coarser = |aim: usize| match aim > FEWEST {
+            true => (aim * 3 / 4).max(FEWEST),
+            false => (aim * 3 / 4).max(COARSEST),
+        };
         loop {
             let grains = least_rounded(query, rounding, aim);
             let refinement = aim.div_ceil(grains).min(MOST / grains).max(1);
             match Self::on(query, Fineness { grains, refinement }, rounding) {
-                Ok(plan) if cost(&plan) <= more * AFFORDED_FOR_ONE_END => return Ok(plan),
-                plan if aim <= FEWEST => return plan?.if_affordable(&cost),
-                _ => aim = (aim * 3 / 4).max(FEWEST),
+                Ok(plan) if cost(&plan) <= afforded(aim) => return Ok(plan),
+                plan if aim <= COARSEST => return plan?.if_affordable(&cost),
+                _ => aim = coarser(aim),
             }
         }
     }
