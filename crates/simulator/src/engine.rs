@@ -132,15 +132,15 @@ mod tests {
                 task,
                 number,
                 release,
-                delay,
+                delay_ns,
                 work,
             } = *job;
             self.add(format_args!(
                 "Job {{ task: {task}, number: {number}, release: {release}, work: {work} }}"
             ));
             // Most jobs have none.
-            if delay > 0 {
-                self.add(format_args!("{delay} late"));
+            if delay_ns > 0 {
+                self.add(format_args!("{delay_ns} late"));
             }
         }
 

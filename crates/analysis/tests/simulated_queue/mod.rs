@@ -78,7 +78,7 @@ impl JobSource for PoissonBatches<'_> {
         self.waiting -= 1;
         self.advance();
         Some(Job {
-            delay: 0,
+            delay_ns: 0,
             task: 0,
             number: self.number - 1,
             release,

@@ -90,7 +90,7 @@ impl Lone {
             position,
             rank,
             first: Job {
-                delay: 0,
+                delay_ns: 0,
                 task: position,
                 number: 0,
                 release: 0,

@@ -15,7 +15,7 @@ pub struct Job {
     /// When it is released, in nanoseconds: deadlines and response times count from then on.
     pub release: u64,
     /// How long after its release it becomes ready, in nanoseconds.
-    pub delay: u64,
+    pub delay_ns: u64,
     /// How long it runs, in nanoseconds.
     pub work: u64,
 }
@@ -24,7 +24,7 @@ impl Job {
     /// When it becomes ready, in nanoseconds.
     #[inline(always)]
     pub fn ready(&self) -> u64 {
-        self.release.saturating_add(self.delay)
+        self.release.saturating_add(self.delay_ns)
     }
 
     /// Refuses a job of none of so many tasks, and one that comes too late.
@@ -123,7 +123,7 @@ impl JobSource for PeriodicJobs {
             .change_first(release.saturating_add(period_ns));
         self.number += 1;
         Some(Job {
-            delay: 0,
+            delay_ns: 0,
             task,
             number: self.number - 1,
             release,

@@ -153,7 +153,7 @@ impl JobSource for DrawnJobs<'_> {
             task: client.task,
             number: self.count,
             release,
-            delay: ready - release,
+            delay_ns: ready - release,
             work: client.execution.draw(&mut client.work)?.as_nanos(),
         };
         client.arriving.advance();

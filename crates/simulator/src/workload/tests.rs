@@ -344,15 +344,15 @@ fn jobs_with_jitter_become_ready_within_it_and_in_order() {
     assert!(jobs.is_sorted_by_key(Job::ready));
     assert!(jobs.iter().all(|job| job.ready() < ms(5_000).as_nanos()));
     let of = |task| jobs.iter().filter(move |job| job.task == task);
-    assert!(of(1).all(|job| job.delay == 0));
-    assert!(of(0).all(|job| job.delay <= ms(12).as_nanos()));
+    assert!(of(1).all(|job| job.delay_ns == 0));
+    assert!(of(0).all(|job| job.delay_ns <= ms(12).as_nanos()));
     let mut arrivals: Vec<u64> = of(0).map(|job| job.release).collect();
     arrivals.sort_unstable();
     let expected = (0..).flat_map(|job| [ms(1 + 5 * job).as_nanos(); 2]);
     assert!(arrivals.len() > 1_980);
     assert!(expected.zip(&arrivals).all(|(at, arrival)| at == *arrival));
     // Where no job waits for the one in front, lateness is even; in order it is later.
-    let mean = of(0).map(|job| job.delay as f64).sum::<f64>() / of(0).count() as f64;
+    let mean = of(0).map(|job| job.delay_ns as f64).sum::<f64>() / of(0).count() as f64;
     assert!((6.2e6..9e6).contains(&mean), "{mean}");
     assert_eq!(jobs, drawn(7, 5_000));
     assert_ne!(jobs, drawn(8, 5_000));

@@ -89,7 +89,7 @@ proptest! {
 
 fn job(task: usize, number: u64, release: u64, work: u64) -> Job {
     Job {
-        delay: 0,
+        delay_ns: 0,
         task,
         number,
         release,

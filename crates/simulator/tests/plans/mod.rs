@@ -54,7 +54,7 @@ pub fn jobs(list: &[(usize, u64, u64)]) -> Vec<Job> {
         .iter()
         .enumerate()
         .map(|(number, (task, release, work))| Job {
-            delay: 0,
+            delay_ns: 0,
             task: *task,
             number: number as u64,
             release: *release,

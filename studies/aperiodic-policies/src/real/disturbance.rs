@@ -79,7 +79,7 @@ mod tests {
 
     fn job(number: u64, release: u64, work: u64) -> Job {
         Job {
-            delay: 0,
+            delay_ns: 0,
             task: 0,
             number,
             release,
