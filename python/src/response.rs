@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use tailbound_analysis::AnalysisError as Refused;
-use tailbound_analysis::response_time::{PoissonQueue, QueueResponses};
-use tailbound_analysis::slotted::{
-    ExecutionLaw, SlottedPrediction, SlottedQuery, constant_bandwidth, polling,
-};
-use tailbound_assessment::prediction::PredictedResponses;
+use tailbound_analysis::notation::ExecutionNotation;
+use tailbound_analysis::response_time::{DescribedQueue, PoissonQueue, QueueResponses};
+use tailbound_analysis::{AnalysisError as Refused, SharpPoints, Unwatched};
+use tailbound_assessment::prediction::{PredictedResponses, PredictionQuery, QUEUE};
 use tailbound_distribution::{Distribution, Interval};
 use tailbound_model::ReservationServer;
 use tailbound_time::{Duration, Rate};
 
 use crate::interruption::interruptible;
 use crate::refusal::{invalid, refused};
+use crate::sizing::kind;
 
 /// Nothing is known.
 const UNKNOWN: Interval = Interval {
@@ -35,9 +34,7 @@ pub struct Answer {
 pub enum Source {
     /// The queue of `analysis::response_time`.
     Queue(Box<QueueResponses>),
-    /// A server whose rule follows the arrivals, in the slots of `analysis::slotted`.
-    Slotted(Box<SlottedPrediction>),
-    /// A service of a description.
+    /// A service of a description, or a queue whose execution times have a law.
     Service(Box<PredictedResponses>),
     /// Response times that were simulated.
     Simulated(Box<Distribution>),
@@ -72,7 +69,6 @@ impl Source {
     pub fn distribution(&self, probabilities: &[f64]) -> Result<Distribution, Refused> {
         match self {
             Self::Queue(queue) => queue.distribution("response time", probabilities),
-            Self::Slotted(slotted) => Ok(slotted.distribution.clone()),
             Self::Service(service) => Ok(service.distribution.clone()),
             Self::Simulated(distribution) => Ok((**distribution).clone()),
         }
@@ -85,7 +81,6 @@ impl Source {
             _ if !(*probability > 0.0 && *probability < 1.0) => Err(Refused::Invalid {
                 what: format!("a quantile's probability is {probability}; choose one in (0, 1)"),
             }),
-            Self::Slotted(slotted) => Ok(slotted.quantile(*probability)),
             Self::Service(service) => {
                 let quantile = service.distribution.quantile(*probability);
                 Ok(quantile.unwrap_or(UNKNOWN))
@@ -120,7 +115,6 @@ impl Answer {
                     let bounds = queue.cdf(at);
                     (bounds.lower, bounds.upper)
                 }
-                Source::Slotted(slotted) => slotted.distribution.cdf(at),
                 Source::Service(service) => service.distribution.cdf(at),
                 Source::Simulated(distribution) => distribution.cdf(at),
             }
@@ -139,7 +133,6 @@ impl Answer {
     fn mean(&self, python: Python<'_>) -> (u64, Option<u64>) {
         let mean = python.detach(|| match &*self.source {
             Source::Queue(queue) => queue.mean(),
-            Source::Slotted(slotted) => slotted.mean,
             Source::Service(service) => Interval {
                 low: service.mean.low.unwrap_or(Duration::ZERO),
                 high: service.mean.high,
@@ -154,7 +147,6 @@ impl Answer {
     fn method(&self) -> &str {
         match &*self.source {
             Source::Queue(queue) => &queue.method,
-            Source::Slotted(slotted) => &slotted.method,
             Source::Service(service) => &service.method,
             Source::Simulated(distribution) => &distribution.provenance.method,
         }
@@ -165,7 +157,6 @@ impl Answer {
     fn assumptions(&self) -> Vec<String> {
         match &*self.source {
             Source::Queue(queue) => queue.assumptions.clone(),
-            Source::Slotted(slotted) => slotted.assumptions.clone(),
             Source::Service(service) => service.assumptions.clone(),
             Source::Simulated(distribution) => distribution.provenance.assumptions.clone(),
         }
@@ -176,7 +167,6 @@ impl Answer {
     fn evidence(&self) -> String {
         let evidence = match &*self.source {
             Source::Queue(queue) => queue.evidence(),
-            Source::Slotted(slotted) => slotted.distribution.provenance.evidence,
             Source::Service(service) => service.evidence,
             Source::Simulated(simulated) => simulated.provenance.evidence,
         };
@@ -188,7 +178,6 @@ impl Answer {
     fn utilisation(&self) -> Option<f64> {
         match &*self.source {
             Source::Queue(queue) => Some(queue.utilisation),
-            Source::Slotted(slotted) => Some(slotted.utilisation),
             Source::Service(service) => Some(service.utilisation),
             Source::Simulated(_) => None,
         }
@@ -199,82 +188,120 @@ impl Answer {
     fn bandwidth(&self) -> Option<f64> {
         match &*self.source {
             Source::Queue(queue) => Some(queue.bandwidth),
-            Source::Slotted(slotted) => Some(slotted.bandwidth),
             Source::Service(service) => Some(service.bandwidth),
             Source::Simulated(_) => None,
         }
     }
 }
 
-/// Execution times in nanoseconds, or numbers of jobs, with probabilities.
-type Law<T> = Vec<(T, f64)>;
+/// Execution times as Python gives them: nanoseconds with probabilities, or a law as the command line has it.
+#[derive(FromPyObject)]
+pub enum GivenTimes {
+    /// Nanoseconds with probabilities.
+    Values(Vec<(u64, f64)>),
+    /// A law, such as `exponential:mean=2ms`.
+    Law(String),
+}
+
+/// A queue that is asked about: with listed execution times, or with those of a law.
+pub enum GivenQueue {
+    /// The execution times that occur.
+    Listed(PoissonQueue),
+    /// Execution times of a law.
+    Described(DescribedQueue),
+}
+
+impl GivenQueue {
+    /// The queue of batches that come so often on a server.
+    ///
+    /// # Errors
+    /// A rate that is none, and a text that is no law.
+    pub fn new(
+        python: Python<'_>,
+        (per_second, batches): (f64, Vec<(u32, f64)>),
+        times: GivenTimes,
+        server: ReservationServer,
+    ) -> PyResult<Self> {
+        let rate = rate(python, per_second)?;
+        let values = match times {
+            GivenTimes::Values(values) => execution_times(&values),
+            GivenTimes::Law(text) => {
+                let parsed: Result<ExecutionNotation, _> = text.parse();
+                match parsed.map_err(|error| invalid(python, error))? {
+                    ExecutionNotation::Values(values) => values,
+                    ExecutionNotation::Law(execution_time) => {
+                        return Ok(Self::Described(DescribedQueue {
+                            rate,
+                            execution_time,
+                            batches,
+                            server,
+                        }));
+                    }
+                }
+            }
+        };
+        Ok(Self::Listed(PoissonQueue {
+            rate,
+            execution_times: values,
+            batches,
+            server,
+        }))
+    }
+
+    /// The queue with listed execution times, none of them shorter than it is.
+    ///
+    /// # Errors
+    /// What the analysis refuses.
+    pub fn listed(self) -> Result<PoissonQueue, Refused> {
+        match self {
+            Self::Listed(queue) => Ok(queue),
+            Self::Described(queue) => queue.with_listed_times(QUEUE.0),
+        }
+    }
+
+    fn solve(&self) -> Result<Source, Refused> {
+        match self {
+            Self::Listed(queue) => Ok(Source::Queue(Box::new(queue.solve()?))),
+            Self::Described(queue) => {
+                let watch = &Unwatched;
+                let prediction = queue.predict_watched(QUEUE.0, &SharpPoints::default(), watch)?;
+                let query = PredictionQuery {
+                    service: None,
+                    variant: None,
+                    percentiles: &[],
+                    times: &[],
+                    watch,
+                };
+                let responses = PredictedResponses::of(prediction, &query);
+                Ok(Source::Service(Box::new(responses)))
+            }
+        }
+    }
+}
 
 /// The response times of a queue on the reservation server of that name.
 ///
 /// # Errors
 /// What the analysis refuses; a budget or period that is missing, or is there without a server.
 #[pyfunction]
-#[pyo3(signature = (per_second, execution_time_ns, batches, server, budget_ns, period_ns))]
+#[pyo3(signature = (per_second, execution_time, batches, server, budget_ns, period_ns))]
 pub fn predict(
     python: Python<'_>,
     per_second: f64,
-    execution_time_ns: Law<u64>,
-    batches: Law<u32>,
+    execution_time: GivenTimes,
+    batches: Vec<(u32, f64)>,
     server: &str,
     budget_ns: Option<u64>,
     period_ns: Option<u64>,
 ) -> PyResult<Answer> {
-    let queue = |server| {
-        Ok(Question::Queue(PoissonQueue {
-            rate: rate(python, per_second)?,
-            execution_times: execution_times(&execution_time_ns),
-            batches: batches.clone(),
-            server,
-        }))
+    let server = match reservation(python, server, budget_ns, period_ns)? {
+        None => ReservationServer::Dedicated,
+        Some((budget, period)) => kind(python, server)?.with(budget, period),
     };
-    let grid = |solve: Solve, (budget, period)| {
-        if batches.iter().any(|(jobs, _)| *jobs != 1) {
-            let reason = format!("batches on a {server} server");
-            return Err(refused(python, &Refused::NotAnalysed { reason }));
-        }
-        let law = ExecutionLaw::new(execution_times(&execution_time_ns))
-            .map_err(|error| refused(python, &error))?;
-        let query = SlottedQuery::new(rate(python, per_second)?, law, budget, period);
-        Ok(Question::Slotted(Box::new(query), solve))
-    };
-    let given = reservation(python, server, budget_ns, period_ns)?;
-    let question = match (server, given) {
-        (_, None) => queue(ReservationServer::Dedicated),
-        ("deferrable", Some((budget, period))) => {
-            queue(ReservationServer::Deferrable { budget, period })
-        }
-        ("periodic", Some((budget, period))) => {
-            queue(ReservationServer::Periodic { budget, period })
-        }
-        ("polling", Some(given)) => grid(polling, given),
-        (_, Some(given)) => grid(constant_bandwidth, given),
-    }?;
-    interruptible(python, move || question.solve())?
+    let queue = GivenQueue::new(python, (per_second, batches), execution_time, server)?;
+    interruptible(python, move || queue.solve())?
         .map(Answer::of)
         .map_err(|error| refused(python, &error))
-}
-
-/// An analysis in slots.
-type Solve = fn(&SlottedQuery) -> Result<SlottedPrediction, Refused>;
-
-/// What is asked, and by which method.
-enum Question {
-    Queue(PoissonQueue),
-    Slotted(Box<SlottedQuery>, Solve),
-}
-
-impl Question {
-    fn solve(&self) -> Result<Source, Refused> {
-        Ok(match self {
-            Self::Queue(queue) => Source::Queue(Box::new(queue.solve()?)),
-            Self::Slotted(query, solve) => Source::Slotted(Box::new(solve(query)?)),
-        })
-    }
 }
 
 /// Budget and period where the server of that name has them; `None` for a CPU of its own.

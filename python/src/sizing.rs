@@ -3,14 +3,13 @@
 use pyo3::prelude::*;
 use tailbound_analysis::AnalysisError as Refused;
 use tailbound_analysis::Promise;
-use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_analysis::sizing::{Choice, Infeasible, ServerKind, Sizing, SizingQuery};
 use tailbound_model::{PercentagePoints, ReservationServer};
 use tailbound_time::Duration;
 
 use crate::interruption::interruptible;
 use crate::refusal::{invalid, refused};
-use crate::response::{execution_times, rate};
+use crate::response::{GivenQueue, GivenTimes};
 use crate::tasks::{PeriodicRow, load};
 
 /// Period, least budget, budget with margin, and resolution, all in nanoseconds; whether the
@@ -35,12 +34,12 @@ pub type SizingRow = (
 /// # Errors
 /// What the analysis refuses, and a server that is not sized.
 #[pyfunction]
-#[pyo3(signature = (per_second, execution_time_ns, batches, slo_ns, server, periods_ns, margin_points))]
+#[pyo3(signature = (per_second, execution_time, batches, slo_ns, server, periods_ns, margin_points))]
 #[allow(clippy::too_many_arguments)]
 pub fn size(
     python: Python<'_>,
     per_second: f64,
-    execution_time_ns: Vec<(u64, f64)>,
+    execution_time: GivenTimes,
     batches: Vec<(u32, f64)>,
     slo_ns: Vec<(f64, u64)>,
     server: &str,
@@ -51,15 +50,13 @@ pub fn size(
         probability,
         latency: Duration::from_nanos(latency_ns),
     };
+    let server_kind = kind(python, server)?;
+    let load = (per_second, batches);
+    let queue = GivenQueue::new(python, load, execution_time, ReservationServer::Dedicated)?;
     let query = SizingQuery {
-        queue: PoissonQueue {
-            rate: rate(python, per_second)?,
-            execution_times: execution_times(&execution_time_ns),
-            batches,
-            server: ReservationServer::Dedicated,
-        },
+        queue: queue.listed().map_err(|error| refused(python, &error))?,
         promises: slo_ns.into_iter().map(promise).collect(),
-        kind: kind(python, server)?,
+        kind: server_kind,
         periods: periods_ns.into_iter().map(Duration::from_nanos).collect(),
         margin: PercentagePoints(margin_points),
     };

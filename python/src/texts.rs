@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use tailbound_analysis::Promise;
-use tailbound_analysis::notation::{ExecutionNotation, NotationError, PeriodRange, TaskNotation};
+use tailbound_analysis::notation::{ExecutionNotation, PeriodRange, TaskNotation};
 use tailbound_time::{Duration, Rate};
 
 use crate::refusal::invalid;
@@ -74,21 +74,18 @@ pub fn parse_period_range(python: Python<'_>, text: &str) -> PyResult<(u64, u64)
     Ok((range.low.as_nanos(), range.high.as_nanos()))
 }
 
-/// Nanoseconds with probabilities of a text such as `2ms` or `1ms:0.5,3ms:0.5`.
+/// Nanoseconds with probabilities of a text such as `2ms` or `1ms:0.5,3ms:0.5`; `None` for a law such as
+/// `exponential:mean=2ms`.
 ///
 /// # Errors
-/// What is no time, several of which one has no probability, and laws, which the functions of Python do not take.
+/// What is no time, several of which one has no probability, and what is no law.
 #[pyfunction]
-pub fn parse_execution_times(python: Python<'_>, text: &str) -> PyResult<Vec<(u64, f64)>> {
+pub fn parse_execution_times(python: Python<'_>, text: &str) -> PyResult<Option<Vec<(u64, f64)>>> {
     let one = |(time, probability): (Duration, f64)| (time.as_nanos(), probability);
     let parsed: Result<ExecutionNotation, _> = text.parse();
     match parsed.map_err(|error| invalid(python, error))? {
-        ExecutionNotation::Values(values) => Ok(values.into_iter().map(one).collect()),
-        ExecutionNotation::Law(_) => {
-            let what = format!("\"{text}\" is a law, which this function does not take");
-            let right = "give times with probabilities, or put the law into a description";
-            Err(invalid(python, NotationError { what, right }))
-        }
+        ExecutionNotation::Values(values) => Ok(Some(values.into_iter().map(one).collect())),
+        ExecutionNotation::Law(_) => Ok(None),
     }
 }
 

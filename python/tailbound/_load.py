@@ -20,7 +20,8 @@ from ._times import (
 
 ExecutionTime = Union[Time, Mapping[Any, float]]
 """An execution time, or several with their probabilities: ``{"1ms": 0.5, "3ms": 0.5}``, or as on the
-command line ``"1ms:0.5,3ms:0.5"``."""
+command line ``"1ms:0.5,3ms:0.5"``, or a law: ``"exponential:mean=2ms"``,
+``"lognormal:median=2ms,p99=9ms"`` or ``"uniform:min=1ms,max=3ms"``, each with ``min=`` and ``max=``."""
 
 ExecutionTimeNs = Union[int, Mapping[int, float]]
 """The same in nanoseconds."""
@@ -44,8 +45,8 @@ def execution_time_law(
     execution_time_ns: Optional[ExecutionTimeNs],
     samples: Optional[Times],
     samples_ns: Optional[Nanoseconds],
-) -> list[tuple[int, float]]:
-    """Execution times in nanoseconds with their probabilities."""
+) -> Union[list[tuple[int, float]], str]:
+    """Execution times in nanoseconds with their probabilities, or the text of a law."""
     ways = (execution_time, execution_time_ns, samples, samples_ns)
     if sum(way is not None for way in ways) != 1:
         raise refuse(
@@ -79,7 +80,8 @@ def execution_time_law(
         ]
     if isinstance(execution_time, str):
         try:
-            return _native.parse_execution_times(execution_time)
+            values_ns = _native.parse_execution_times(execution_time)
+            return execution_time if values_ns is None else values_ns
         except AnalysisError as error:
             raise refuse(f"execution_time: {error}") from None
     return [(nanoseconds(execution_time, execution_time_ns, "execution_time"), 1.0)]

@@ -123,7 +123,8 @@ def predict(
         How often jobs, or batches of them, come: ``"200/s"``, ``"0.4/ms"``.
     execution_time:
         The execution time of a job, ``"2ms"``, or several with their probabilities,
-        ``{"1ms": 0.5, "3ms": 0.5}``.
+        ``{"1ms": 0.5, "3ms": 0.5}``, or a law: ``"exponential:mean=2ms"``,
+        ``"lognormal:median=2ms,p99=9ms"``, ``"uniform:min=1ms,max=3ms"``.
     execution_time_samples:
         Measured execution times instead, a list or array; each counts the same.
     budget, period:

@@ -130,6 +130,28 @@ def test_laws_and_batches() -> None:
     assert drawn.mean.lower > pairs.mean.upper
 
 
+def test_an_exponential_law_alone_on_a_cpu_is_that_of_the_closed_form() -> None:
+    own = tailbound.predict(rate="200/s", execution_time="exponential:mean=2ms", server="dedicated")
+    bounds = own.quantile([0.5, 0.99])
+    closed = -2e6 / (1 - 0.4) * np.log([0.5, 0.01])
+    assert np.all(bounds.lower_ns <= closed) and np.all(closed <= bounds.upper_ns)
+    assert own.evidence == "bound"
+    assert own.utilisation == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("server", ["deferrable", "periodic", "polling", "constant-bandwidth"])
+def test_batches_of_a_law_take_longer_than_single_jobs_on_every_server(server: Any) -> None:
+    law = "lognormal:median=2ms,p99=9ms"
+    bounds = [
+        tailbound.predict(
+            rate=rate, execution_time=law, budget="5ms", period="10ms", server=server, batch=batch
+        )
+        for rate, batch in (("40/s", 1), ("10/s", 4))
+    ]
+    assert bounds[0].utilisation == pytest.approx(bounds[1].utilisation)
+    assert bounds[1].mean.lower > bounds[0].mean.upper
+
+
 def test_a_frame_holds_bounds_by_probability() -> None:
     frame = tailbound.predict(**BASE).to_frame([0.5, 0.9])
     assert list(frame.columns) == ["probability", "lower", "upper"]
@@ -138,6 +160,8 @@ def test_a_frame_holds_bounds_by_probability() -> None:
 
 
 REFUSED = [
+    ({"execution_time": "pareto:mean=2ms"}, "no law of execution times"),
+    ({"execution_time": "exponential:mean=2ms,p99=3ms"}, "has no .p99"),
     ({"execution_time": 5}, "unit, not 5"),
     ({"budget": "3s"}, "budget of 3s in 2s"),
     ({"budget": "0s"}, "budget of 0ns"),
@@ -163,8 +187,7 @@ REFUSED = [
     ({"batch": 1.5}, "batch is 1.5; give a whole number"),
     ({"server": "sporadic"}, "there is no server"),
     ({"server": "dedicated"}, "leave them out"),
-    ({"server": "polling", "batch": 2}, "batches on a polling server"),
-    ({"server": "constant-bandwidth", "batch": 2}, "batches on a constant-bandwidth server"),
+    ({"server": "polling", "batch": 2}, "not below the bandwidth"),
 ]
 
 

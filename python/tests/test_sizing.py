@@ -123,6 +123,25 @@ def test_a_promise_that_no_cpu_keeps_is_proved_impossible() -> None:
         found.plot()
 
 
+def test_a_law_is_sized_as_on_the_command_line() -> None:
+    sized = tailbound.size(
+        rate="100/s",
+        execution_time="exponential:mean=2ms",
+        slo={0.99: "40ms"},
+        periods=["10ms"],
+    )
+    best = sized.best
+    assert best is not None and best.budget is not None and sized.evidence == "bound"
+    kept = tailbound.predict(
+        rate="100/s",
+        execution_time="exponential:mean=2ms",
+        budget_ns=int(best.budget.astype("timedelta64[ns]").astype(int)),
+        period="10ms",
+    )
+    assert kept.cdf("40ms").upper >= 0.99
+    assert best.bandwidth is not None and 0.2 < best.bandwidth < 0.5
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

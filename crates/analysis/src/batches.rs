@@ -4,6 +4,10 @@ use crate::AnalysisError;
 
 /// The most steps of work in a batch, on a lattice.
 const MOST_STEPS: usize = 100_000;
+/// The most elementary operations for the laws of a batch.
+const MOST_OPERATIONS: usize = 4_000_000_000;
+/// Amounts of work beyond those that a batch exceeds with at most this probability are left out.
+const NEGLECTED: f64 = 1e-18;
 
 /// How many jobs come at a time, with probabilities that add up to one.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,9 +41,41 @@ impl BatchLaw {
         Self(batches.to_vec())
     }
 
+    /// The numbers of jobs with their probabilities.
+    pub(crate) fn jobs(&self) -> &[(u32, f64)] {
+        &self.0
+    }
+
+    /// Checks that this is a law.
+    ///
+    /// # Errors
+    /// [`AnalysisError::Invalid`] for a batch without jobs, and for probabilities that are none or do not add up to 1.
+    pub(crate) fn check(&self) -> Result<(), AnalysisError> {
+        let invalid = |what: String| Err(AnalysisError::Invalid { what });
+        let is_none = |(jobs, p): &(u32, f64)| *jobs == 0 || p.is_nan() || *p <= 0.0;
+        if self.0.iter().any(is_none) {
+            return invalid(
+                "a batch has no job, or no probability above zero; leave it out".into(),
+            );
+        }
+        let sum: f64 = self.0.iter().map(|(_, p)| p).sum();
+        if (sum - 1.0).abs() >= 1e-9 {
+            return invalid(format!(
+                "the probabilities of the batches sum up to {sum}; make it 1"
+            ));
+        }
+        Ok(())
+    }
+
     /// The mean number of jobs.
     pub(crate) fn mean(&self) -> f64 {
         self.0.iter().map(|(jobs, p)| f64::from(*jobs) * p).sum()
+    }
+
+    /// The mean number of ordered pairs of jobs of the same batch.
+    pub(crate) fn mean_pairs(&self) -> f64 {
+        let pairs = |jobs: u32| f64::from(jobs) * (f64::from(jobs) - 1.0);
+        self.0.iter().map(|(jobs, p)| pairs(*jobs) * p).sum()
     }
 
     /// The most jobs.
@@ -77,32 +113,56 @@ impl BatchLaw {
     /// [`AnalysisError::NotAnalysed`] for batches of too many steps.
     pub(crate) fn sizes(&self, one: &[f64]) -> Result<BatchSizes, AnalysisError> {
         let longest = self.longest();
-        if one.len().saturating_mul(longest as usize) > MOST_STEPS.max(one.len()) {
-            return Err(AnalysisError::NotAnalysed {
-                reason: format!(
-                    "batches of up to {longest} jobs of up to {} steps each",
-                    one.len()
-                ),
-            });
-        }
-        let length = (one.len() - 1) * longest as usize + 1;
-        let mut sizes = BatchSizes {
-            total: vec![0.0; length],
-            tagged: vec![0.0; length],
+        let refused = || AnalysisError::NotAnalysed {
+            reason: format!(
+                "batches of up to {longest} jobs of up to {} steps each",
+                one.len() - 1
+            ),
         };
-        let mut sum = vec![1.0];
+        // Each job adds a step at least, of those that add any.
+        if longest as usize > MOST_STEPS {
+            return Err(refused());
+        }
+        let values = one.iter().filter(|p| **p > 0.0).count();
+        let mut sizes = BatchSizes {
+            total: Vec::new(),
+            tagged: Vec::new(),
+        };
+        let (mut sum, mut operations) = (vec![1.0], 0_usize);
         for place in self.places() {
+            operations = operations.saturating_add(sum.len().saturating_mul(values));
+            if operations > MOST_OPERATIONS {
+                return Err(refused());
+            }
             sum = sum_of(&sum, one);
+            neglect_tail(&mut sum);
+            if sum.len() > MOST_STEPS.max(one.len()) {
+                return Err(refused());
+            }
+            let length = sum.len().max(sizes.total.len());
             for (law, weight) in [
                 (&mut sizes.total, place.ends),
                 (&mut sizes.tagged, place.jobs),
             ] {
+                law.resize(length, 0.0);
                 law.iter_mut()
                     .zip(&sum)
                     .for_each(|(p, value)| *p += weight * value);
             }
         }
         Ok(sizes)
+    }
+}
+
+/// Leaves out the end of a law that weighs hardly anything.
+fn neglect_tail(law: &mut Vec<f64>) {
+    let mut beyond = 0.0;
+    while let Some(last) = law.last() {
+        beyond += last;
+        if beyond > NEGLECTED || law.len() == 1 {
+            break;
+        }
+        law.pop();
     }
 }
 
@@ -148,5 +208,20 @@ mod tests {
     fn batches_of_too_many_steps_are_refused() {
         let law = BatchLaw::new(&[(1_000_000, 1.0)]);
         assert!(law.sizes(&[0.0, 1.0]).is_err());
+        let law = BatchLaw::new(&[(3, 1.0)]);
+        let mut long = vec![0.0; 60_000];
+        long[59_999] = 1.0;
+        assert!(law.sizes(&long).is_err());
+    }
+
+    /// A job of a law with a long tail hardly ever has the longest value, and a batch never has it several times.
+    #[test]
+    fn the_longest_values_of_several_jobs_are_left_out() {
+        let one: Vec<f64> = (0..600).map(|at| 0.5_f64.powi(at + 1)).collect();
+        let sizes = BatchLaw::new(&[(5, 1.0)]).sizes(&one).unwrap();
+        assert!(sizes.total.len() < 150, "{}", sizes.total.len());
+        assert!((sizes.total.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        let pairs = BatchLaw::new(&[(1, 0.5), (3, 0.5)]).mean_pairs();
+        assert!((pairs - 3.0).abs() < 1e-12);
     }
 }

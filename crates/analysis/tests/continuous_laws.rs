@@ -123,6 +123,43 @@ fn an_exponential_law_on_a_cpu_of_its_own_is_between_the_bounds_of_the_closed_fo
     }
 }
 
+/// Pairs of exponential jobs on a CPU of its own: a pair waits as Pollaczek and Khinchine's formula says, and a job half
+/// of the time for the other one of its pair.
+#[test]
+fn the_mean_of_pairs_of_exponential_jobs_is_that_of_the_closed_form() {
+    for load in [0.3, 0.8] {
+        let mut setting = exponential(ReservationServer::Dedicated, load / 2.0);
+        setting.queue.batches = vec![(2, 1.0)];
+        let prediction = setting.predict(&SharpPoints::default()).unwrap();
+        assert_eq!(prediction.overall.provenance.evidence, Evidence::Bound);
+        assert!((prediction.utilisation - load).abs() < 1e-9);
+        // E[S^2] / (2 E[S]) of two exponential jobs of mean m is 6 m^2 / 4 m.
+        let mean = 2e-3 * (load / (1.0 - load) * 1.5 + 1.5);
+        let bounds = prediction.mean().unwrap();
+        let (low, high) = (bounds.low.as_secs_f64(), bounds.high.unwrap().as_secs_f64());
+        assert!(low <= mean && mean <= high, "{load}: {bounds:?}");
+        assert!(high / low < 1.15, "{load}: {bounds:?}");
+    }
+}
+
+/// A budget of the whole period is a CPU of its own on a constant-bandwidth server, for batches of a law, too.
+#[test]
+fn batches_of_a_law_with_the_whole_of_a_period_are_as_on_a_cpu_of_their_own() {
+    let whole = ServerKind::ConstantBandwidth.with(ms(10), ms(10));
+    let nearly = ServerKind::ConstantBandwidth.with(ms(10) - Duration::from_nanos(1), ms(10));
+    let [own, near] = [whole, nearly].map(|server| {
+        let mut setting = exponential(server, 0.25);
+        setting.queue.batches = vec![(1, 0.5), (3, 0.5)];
+        setting.predict(&SharpPoints::default()).unwrap()
+    });
+    for probability in [0.5, 0.9, 0.99] {
+        let [own, near] =
+            [&own, &near].map(|prediction| prediction.overall.quantile(probability).unwrap());
+        let overlap = own.low <= near.high.unwrap() && near.low <= own.high.unwrap();
+        assert!(overlap, "{probability}: {own:?} {near:?}");
+    }
+}
+
 /// Every server answers for an exponential law near saturation, with an upper end at nine nines and of the mean. A CPU of
 /// its own answers sooner than a server on which the same jobs come at the same rate, and is far from loaded by them.
 #[test]

@@ -273,6 +273,34 @@ fn high_loads_and_rare_responses_are_bounded() {
     }
 }
 
+/// Batches on servers that follow the arrivals: on a common divisor of budget and execution times proved to half a
+/// percent, and otherwise as the server's rounding is.
+#[test]
+fn batches_on_servers_that_follow_the_arrivals_are_answered() {
+    for kind in [ServerKind::ConstantBandwidth, ServerKind::Polling] {
+        for (unit, period_ns, is_proved) in [
+            (1_000_000, 10_000_000, true),
+            (1_000_003, 9_876_543, kind == ServerKind::ConstantBandwidth),
+        ] {
+            let queue = PoissonQueue {
+                rate: Rate::per_second(60.0).unwrap(),
+                execution_times: vec![(ns(unit), 0.4), (ns(2 * unit), 0.6)],
+                batches: vec![(1, 0.5), (2, 0.3), (5, 0.2)],
+                server: kind.with(ns(4_000_000), ns(period_ns)),
+            };
+            let comparison = compare(&queue, (JOBS, 3), predict).unwrap();
+            let wrong: Vec<String> = comparison.wrong().map(ToString::to_string).collect();
+            assert!(wrong.is_empty(), "{queue:?}: {wrong:#?}");
+            assert_eq!(comparison.is_bound(), is_proved, "{queue:?}");
+            let width = comparison.width();
+            assert!(
+                width < if is_proved { 0.2 } else { 0.5 },
+                "{queue:?}: {width}"
+            );
+        }
+    }
+}
+
 /// Batches of jobs whose execution times have no common divisor go to the lattice.
 #[test]
 fn batches_without_a_common_divisor_are_bounded() {

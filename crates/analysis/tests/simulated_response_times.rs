@@ -6,11 +6,13 @@ use proptest::prelude::*;
 use tailbound_analysis::SporadicTask;
 use tailbound_analysis::schedulability::NoResponseTime;
 use tailbound_analysis::schedulability::response_time::FixedPriorityAnalyzer;
+use tailbound_model::{Arrivals, ExecutionTime, InputFiles, Task};
 use tailbound_simulator::ResponseTimes;
 use tailbound_simulator::hierarchy::{
     HierarchyPlan, Level, LevelMember, PeriodicJobs, PeriodicSource, PlannedTask, Rank,
     simulate_plan,
 };
+use tailbound_simulator::workload::DrawnJobs;
 use tailbound_time::Duration;
 
 /// The least common multiple of all periods, in microseconds.
@@ -26,11 +28,16 @@ fn sets() -> impl Strategy<Value = Vec<(u64, u64)>> {
     prop::collection::vec(task, 1..7)
 }
 
+/// So many tasks on a CPU, the first one first.
+fn by_rank(tasks: usize) -> HierarchyPlan {
+    let members =
+        (0..tasks as u64).map(|rank| LevelMember::Task(PlannedTask::of_rank(Rank::Fixed(rank))));
+    HierarchyPlan::on_one_cpu(Level::of(members.collect()))
+}
+
 /// The longest response of each task to its jobs of one hyperperiod.
 fn simulated(set: &[(u64, u64)]) -> Vec<Duration> {
-    let members = (0..set.len() as u64)
-        .map(|rank| LevelMember::Task(PlannedTask::of_rank(Rank::Fixed(rank))));
-    let plan = HierarchyPlan::on_one_cpu(Level::of(members.collect()));
+    let plan = by_rank(set.len());
     let tasks = set.iter().map(|(period_ns, work)| PeriodicSource {
         offset: 0,
         period_ns: *period_ns,
@@ -47,6 +54,67 @@ fn simulated(set: &[(u64, u64)]) -> Vec<Duration> {
         .iter()
         .map(|tally| tally.longest())
         .collect()
+}
+
+/// The longest responses in forty hyperperiods, from the arrival, of jobs that become ready by the seed within their
+/// jitter.
+fn simulated_late(set: &[(u64, u64)], jitters: &[u64], seed: u64) -> Vec<Duration> {
+    let ns = Duration::from_nanos;
+    let task = |((period_ns, work), jitter): (&(u64, u64), &u64)| {
+        let arrivals = Arrivals::Periodic {
+            period: ns(*period_ns),
+            offset: Duration::ZERO,
+        };
+        Task {
+            jitter: ns(*jitter),
+            ..Task::of(arrivals, ExecutionTime::Constant { value: ns(*work) })
+        }
+    };
+    let tasks: Vec<Task> = set.iter().zip(jitters).map(task).collect();
+    let names: Vec<String> = (0..set.len()).map(|at| at.to_string()).collect();
+    let named = names.iter().zip(&tasks).enumerate();
+    let named = named.map(|(at, (name, task))| (at, name.as_str(), task));
+    let inputs = InputFiles::default();
+    let horizon = ns(40 * HYPERPERIOD * 1_000);
+    let mut jobs = DrawnJobs::of_tasks(named, horizon, seed, &inputs).unwrap();
+    let mut responses = ResponseTimes::new(set.len(), Duration::ZERO);
+    simulate_plan(&by_rank(set.len()), &mut jobs, &mut responses, None).unwrap();
+    let longest = responses.per_task.iter().map(|tally| tally.longest());
+    longest.collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn jobs_with_jitter_never_take_longer_than_analysed(
+        set in sets(),
+        shares in prop::collection::vec(0.0..1.5_f64, 7),
+        seed in any::<u64>(),
+    ) {
+        let ns = Duration::from_nanos;
+        let jitters: Vec<u64> = set
+            .iter()
+            .zip(shares)
+            .map(|((period_ns, _), share)| (*period_ns as f64 * share) as u64)
+            .collect();
+        let tasks: Vec<SporadicTask> = set
+            .iter()
+            .zip(&jitters)
+            .map(|((period_ns, work), jitter)| {
+                let task = SporadicTask::implicit(ns(*work), ns(*period_ns)).unwrap();
+                task.with_jitter(ns(*jitter)).unwrap()
+            })
+            .collect();
+        let simulated = simulated_late(&set, &jitters, seed);
+        let mut analyzer = FixedPriorityAnalyzer::new();
+        let analysed = analyzer.response_times(&tasks, &[]).unwrap();
+        for (analysed, simulated) in analysed.iter().zip(simulated) {
+            if let Ok(response) = analysed.response_time {
+                prop_assert!(simulated <= response, "{simulated} {response}");
+            }
+        }
+    }
 }
 
 proptest! {

@@ -40,6 +40,7 @@ fn served(
         inside: level(LevelMember::Task(PlannedTask::of_rank(Rank::Fixed(0)))),
     })));
     let job = |(number, (at, work)): (usize, (Instant, Duration))| Job {
+        delay_ns: 0,
         task: 0,
         number: number as u64,
         release: at.as_nanos(),

@@ -1,20 +1,17 @@
 //! The response times that analysis predicts for the services of a description.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 use tailbound_analysis::resolution::{Deployment, only_simulated};
-use tailbound_analysis::response_time::PoissonQueue;
+use tailbound_analysis::response_time::{DescribedQueue, PoissonQueue};
 use tailbound_analysis::{
     AnalysisError, CapAssumption, Outlook, Prediction, Promise, SearchWatch, ServiceQuery,
     SharpPoints, predict_watched,
 };
 use tailbound_distribution::{Distribution, Evidence, Interval};
 use tailbound_model::{
-    Arrivals, Description, ExecutionTime, InputFiles, Percentile, ReservationServer, Service, Slo,
-    Task, Variant,
+    Description, InputFiles, Percentile, ReservationServer, Service, Slo, Variant,
 };
-use tailbound_time::{Duration, Rate, nanoseconds};
+use tailbound_time::{Duration, nanoseconds};
 
 use crate::AssessmentError;
 use crate::error::named;
@@ -543,50 +540,22 @@ fn answer_of_queue(
     }
 }
 
-/// Predicts a queue whose execution times a description could have, `from` a formula, or from a histogram or a log, whose
-/// response times lie between those that are told whatever the law within the bins. Judges promises about it.
+/// Predicts a queue whose execution times are `from` a formula, or from a histogram or a log, whose response times lie
+/// between those that are told whatever the law within the bins. Judges promises about it.
 ///
 /// # Errors
 /// The queue makes no sense, or no method holds for it.
 pub fn predict_described_queue(
-    (rate, times, from): (Rate, ExecutionTime, &str),
-    (server, supply): (ReservationServer, QueueSupply),
+    (queue, from): (&DescribedQueue, &str),
+    supply: QueueSupply,
     slos: &[Slo],
     query: &PredictionQuery<'_>,
 ) -> Result<PredictionAnswer, AnalysisError> {
-    let service = described_service(rate, times);
     let mut points = query.points();
     let promised = slos.iter().map(|slo| slo.percentile.probability());
     points.probabilities.extend(promised);
-    let question = ServiceQuery {
-        name: QUEUE.0,
-        service: &service,
-        execution_times: BTreeMap::new(),
-        server,
-        dispatch_overhead: Duration::ZERO,
-    };
-    let prediction = predict_watched(&question, &points, query.watch);
+    let prediction = queue.predict_watched(QUEUE.0, &points, query.watch);
     answer_of_queue(prediction, (from, supply), slos, query)
-}
-
-/// The queue as a service with one task.
-fn described_service(rate: Rate, times: ExecutionTime) -> Service {
-    let task = Task::of(Arrivals::Poisson { rate }, times);
-    Service::of(QUEUE.0, "", [("request", task)])
-}
-
-/// The queue whose execution times a description could have, each job no shorter than it is: a budget for these is
-/// enough for the true ones.
-///
-/// # Errors
-/// The execution times are known only from a file.
-pub fn described_queue(
-    rate: Rate,
-    times: ExecutionTime,
-    server: ReservationServer,
-) -> Result<PoissonQueue, AnalysisError> {
-    let service = described_service(rate, times);
-    PoissonQueue::of_service(QUEUE.0, &service, &BTreeMap::new(), server)
 }
 
 /// Predicts every chosen service of a description in every chosen variant, from its described execution times.

@@ -318,7 +318,7 @@ pub struct LoadArguments {
         long,
         value_name = "FILE[:METRIC]",
         requires = "rate",
-        conflicts_with_all = ["execution_time", "execution_time_samples", "batch"]
+        conflicts_with_all = ["execution_time", "execution_time_samples"]
     )]
     pub execution_time_histogram: Option<FilePart>,
     /// A log of requests (an access log, or spans of OpenTelemetry) that tells rate and execution times, and the name of the

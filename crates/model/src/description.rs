@@ -461,7 +461,8 @@ pub struct Task {
     #[serde(default)]
     pub priority: Option<Priority>,
     /// The longest time from a job's arrival to its readiness, such as the wait for a message. Deadlines
-    /// and response times count from the arrival. Only `analyze` and `interface` know jitter.
+    /// and response times count from the arrival. `analyze` and `interface` know jitter, and `simulate` draws each
+    /// job's wait evenly up to it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub jitter: Duration,
     /// The longest time for which jobs of lower priorities keep a job waiting, such as by a critical

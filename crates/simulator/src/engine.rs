@@ -128,7 +128,20 @@ mod tests {
         }
 
         fn released(&mut self, job: &Job) {
-            self.add(format_args!("{job:?}"));
+            let Job {
+                task,
+                number,
+                release,
+                delay_ns,
+                work,
+            } = *job;
+            self.add(format_args!(
+                "Job {{ task: {task}, number: {number}, release: {release}, work: {work} }}"
+            ));
+            // Most jobs have none.
+            if delay_ns > 0 {
+                self.add(format_args!("{delay_ns} late"));
+            }
         }
 
         fn ran(&mut self, piece: &Piece) {

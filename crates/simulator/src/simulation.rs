@@ -159,6 +159,7 @@ pub fn simulate_with_stalls(
                 task: task(),
             })?;
         jobs.push(Job {
+            delay_ns: 0,
             task: position,
             number: index as u64,
             release: release.at.as_nanos(),
@@ -187,6 +188,7 @@ fn add_stalls(jobs: &mut Vec<Job>, stalls: &[Stall]) -> Result<(), SimulationErr
             return Err(SimulationError::StallOutOfOrder { index });
         }
         jobs.push(Job {
+            delay_ns: 0,
             task: 0,
             number: first + index as u64,
             release: stall.begin.as_nanos(),

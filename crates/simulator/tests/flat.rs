@@ -110,6 +110,7 @@ fn jobs() -> impl Strategy<Value = Vec<Job>> {
         let mut jobs: Vec<Job> = list
             .into_iter()
             .map(|(task, release, work)| Job {
+                delay_ns: 0,
                 task,
                 number: 0,
                 release: start + release,

@@ -138,6 +138,7 @@ fn jobs() -> impl Strategy<Value = Vec<Job>> {
         }
         let jobs = list.into_iter().zip(0..);
         jobs.map(|((task, release, work), number)| Job {
+            delay_ns: 0,
             task,
             number,
             release: start + release,

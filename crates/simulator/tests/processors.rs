@@ -337,6 +337,7 @@ fn a_reservation_that_makes_no_sense_is_refused_with_a_reason() {
 #[test]
 fn a_source_out_of_order_is_refused() {
     let late = Job {
+        delay_ns: 0,
         task: 0,
         number: 0,
         release: 5,

@@ -33,6 +33,7 @@ fn ends(permille: &[u32], members: Vec<LevelMember>, jobs: &[(u64, u64)]) -> Vec
         .iter()
         .enumerate()
         .map(|(task, (release, work))| Job {
+            delay_ns: 0,
             task,
             number: task as u64,
             release: release * MS,

@@ -187,6 +187,7 @@ fn jobs(
     let numbered = jobs.into_iter().enumerate();
     numbered
         .map(|(number, (release, task, work))| Job {
+            delay_ns: 0,
             task,
             number: number as u64,
             release,

@@ -3,6 +3,7 @@
 mod answers;
 mod batch_work;
 mod continuous;
+mod described_queue;
 mod diffusion;
 mod execution_range;
 mod lattice;
@@ -24,6 +25,7 @@ use crate::{
 pub(crate) use answers::EXACT_EVIDENCE;
 pub use answers::{ProbabilityBounds, QueueResponses};
 pub(crate) use continuous::BudgetUse;
+pub use described_queue::DescribedQueue;
 pub(crate) use lattice::LatticeRung;
 use lattice::{JobStream, Law};
 pub(crate) use promise_judge::PromiseJudge;
@@ -64,12 +66,12 @@ pub fn predict_watched(
     if let Some((task, key)) = query.service.delayed_task() {
         return Err(AnalysisError::delayed(task, key));
     }
-    let laws = laws(query)?;
-    check_load(query, &laws)?;
     let poisson = |task: &Task| matches!(task.arrivals, Arrivals::Poisson { .. });
     if query.service.tasks.values().all(poisson) {
-        return predict_poisson(query, &laws, (points, watch));
+        return predict_poisson(query, &BatchLaw::single(), (points, watch));
     }
+    let laws = laws(query)?;
+    check_load(query, &laws)?;
     let periodic = |task: &Task| matches!(task.arrivals, Arrivals::Periodic { .. });
     if query.service.tasks.values().all(periodic) {
         return predict_periodic(query, &laws);
@@ -133,6 +135,7 @@ fn bandwidth(server: ReservationServer) -> f64 {
     })
 }
 
+/// The load of single jobs, in CPUs.
 fn utilisation(query: &ServiceQuery<'_>, laws: &[Law]) -> f64 {
     let load = |(task, law): (&Task, &Law)| {
         jobs_per_second(task).map_or(0.0, |rate| rate * law.mean_seconds())
@@ -142,7 +145,11 @@ fn utilisation(query: &ServiceQuery<'_>, laws: &[Law]) -> f64 {
 
 /// The stability condition U < W (thesis, eq. 4.1).
 fn check_load(query: &ServiceQuery<'_>, laws: &[Law]) -> Result<(), AnalysisError> {
-    let (utilisation, bandwidth) = (utilisation(query, laws), bandwidth(query.server));
+    check_room(query, utilisation(query, laws))
+}
+
+fn check_room(query: &ServiceQuery<'_>, utilisation: f64) -> Result<(), AnalysisError> {
+    let bandwidth = bandwidth(query.server);
     let random = |task: &Task| matches!(task.arrivals, Arrivals::Poisson { .. });
     // A periodic load may use up all there is; a random one needs room.
     let room = if query.service.tasks.values().any(random) {
@@ -174,35 +181,44 @@ fn remedy(server: ReservationServer, utilisation: f64) -> String {
     }
 }
 
+/// The prediction for a service whose tasks are all Poisson and whose jobs come in `batches`.
 fn predict_poisson(
     query: &ServiceQuery<'_>,
-    laws: &[Law],
+    batches: &BatchLaw,
     (points, watch): (&SharpPoints, &dyn SearchWatch),
 ) -> Result<Prediction, AnalysisError> {
+    let laws = laws(query)?;
+    let utilisation = utilisation(query, &laws) * batches.mean();
+    check_room(query, utilisation)?;
     if query.service.scheduling != Scheduling::Fifo && query.service.tasks.len() > 1 {
         return Err(AnalysisError::NotAnalysed {
             reason: "several Poisson tasks under priorities; first come, first served is".into(),
         });
     }
-    if let Some(prediction) = service_queue::predict_on_grid(query) {
+    if let Some(prediction) = service_queue::predict_on_grid(query, batches) {
         return prediction;
     }
-    let utilisation = utilisation(query, laws);
     let stream = |(task, law): (&Task, &Law)| {
         let per_second = jobs_per_second(task).unwrap_or(0.0);
         JobStream {
             per_second,
             law: law.clone(),
-            batches: BatchLaw::single(),
+            batches: batches.clone(),
         }
     };
-    let streams: Vec<_> = query.service.tasks.values().zip(laws).map(stream).collect();
+    let streams: Vec<_> = query
+        .service
+        .tasks
+        .values()
+        .zip(&laws)
+        .map(stream)
+        .collect();
     let overhead = query.dispatch_overhead;
     let server = lattice::server_in_practice(&streams, query.server);
     let (sharp, responses) = rayon::join(
         || {
             let wanted = !watch.is_stopped();
-            let sharp = || service_queue::sharp(query, laws, (&streams, server), points);
+            let sharp = || service_queue::sharp(query, &laws, (&streams, server), points);
             wanted.then(sharp).flatten()
         },
         || lattice::response_times(&streams, query.server, overhead, watch),

@@ -57,9 +57,8 @@ impl PoissonQueue {
     pub fn solve_within(&self, tolerance: f64) -> Result<QueueResponses, AnalysisError> {
         self.check()?;
         self.check_load(bandwidth(self.server))?;
-        let single = self.batches.iter().all(|(jobs, _)| *jobs == 1);
         let law = ExecutionLaw::new(self.execution_times.clone())?;
-        if single && let Some(grid_answer) = self.on_a_grid(law, Duration::ZERO) {
+        if let Some(grid_answer) = self.on_a_grid(law, Duration::ZERO) {
             return grid_answer.map(|prediction| QueueResponses {
                 source: ResponseSource::Bracket {
                     distribution: Box::new(prediction.distribution),
@@ -171,6 +170,7 @@ impl PoissonQueue {
         };
         let (budget, period) = self.server.budget_and_period()?;
         Some(solve(&SlottedQuery {
+            batches: self.batches.clone(),
             dispatch_overhead,
             ..SlottedQuery::new(self.rate, law, budget, period)
         }))
@@ -299,8 +299,8 @@ impl PoissonQueue {
     pub(super) fn check(&self) -> Result<(), AnalysisError> {
         let invalid = |what: String| Err(AnalysisError::Invalid { what });
         let sums_up = |sum: f64| (sum - 1.0).abs() < 1e-9;
-        if self.execution_times.is_empty() || self.batches.is_empty() {
-            return invalid("there is no execution time, or no batch; give at least one".into());
+        if self.execution_times.is_empty() {
+            return invalid("there is no execution time; give at least one".into());
         }
         let times = self.execution_times.iter();
         if times
@@ -317,21 +317,7 @@ impl PoissonQueue {
                 "the probabilities of the execution times sum up to {sum}; make it 1"
             ));
         }
-        if self
-            .batches
-            .iter()
-            .any(|(jobs, p)| *jobs == 0 || p.is_nan() || *p <= 0.0)
-        {
-            return invalid(
-                "a batch has no job, or no probability above zero; leave it out".into(),
-            );
-        }
-        let sum: f64 = self.batches.iter().map(|(_, p)| p).sum();
-        if !sums_up(sum) {
-            return invalid(format!(
-                "the probabilities of the batches sum up to {sum}; make it 1"
-            ));
-        }
+        BatchLaw::new(&self.batches).check()?;
         match self.server.budget_and_period() {
             Some((budget, period)) if budget.is_zero() || period.is_zero() || budget > period => {
                 invalid(format!(
@@ -360,7 +346,7 @@ impl PoissonQueue {
             ReservationServer::Simulated { .. } => Err(AnalysisError::only_simulated()),
             ReservationServer::Polling { .. } | ReservationServer::ConstantBandwidth { .. } => {
                 Err(AnalysisError::NotAnalysed {
-                    reason: "batches on a server that follows the arrivals".into(),
+                    reason: "a server that follows the arrivals, in continuous time".into(),
                 })
             }
         }

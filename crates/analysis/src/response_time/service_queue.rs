@@ -10,7 +10,8 @@ use tailbound_time::{Duration, Rate};
 
 use super::lattice::{self, BracketSide, JobStream, LatticeEstimate, Law};
 use super::queue::{PRECISE, PoissonQueue};
-use super::{ServiceQuery, jobs_per_second, laws, predict_watched};
+use super::{ServiceQuery, jobs_per_second, laws, predict_poisson};
+use crate::batches::BatchLaw;
 use crate::slotted::{ExecutionLaw, SlottedPrediction};
 use crate::{AnalysisError, Prediction, ProvedBracket, SearchWatch, SharpPoints, Unwatched};
 
@@ -75,8 +76,7 @@ impl PoissonQueue {
 
 impl PoissonQueue {
     /// The response times of the queue, called `name`, as sharp as can be at these points: the answer that
-    /// [`predict_at`](super::predict_at) gives for a service with one such task. Descriptions have no batches, so
-    /// those are solved here.
+    /// [`predict_at`](super::predict_at) gives for a service with one such task.
     ///
     /// # Errors
     /// As of [`PoissonQueue::solve`].
@@ -84,7 +84,7 @@ impl PoissonQueue {
         self.predict_watched(name, points, &Unwatched)
     }
 
-    /// The prediction of [`Self::predict`], whose progress `watch` hears; batches are answered to the end.
+    /// The prediction of [`Self::predict`], whose progress `watch` hears.
     ///
     /// # Errors
     /// As of [`PoissonQueue::solve`].
@@ -95,14 +95,6 @@ impl PoissonQueue {
         watch: &dyn SearchWatch,
     ) -> Result<Prediction, AnalysisError> {
         self.check()?;
-        if self.batches.iter().any(|(jobs, _)| *jobs != 1) {
-            let subject = format!("response time of {name}");
-            let mut prediction = self.solve()?.prediction(&subject, points)?;
-            if prediction.overall.provenance.evidence != Evidence::Bound {
-                prediction.proved = self.proved_bracket(&subject)?;
-            }
-            return Ok(prediction);
-        }
         let task = Task::of(
             Arrivals::Poisson { rate: self.rate },
             ExecutionTime::Calibrated { expected: None },
@@ -116,19 +108,7 @@ impl PoissonQueue {
             server: self.server,
             dispatch_overhead: Duration::ZERO,
         };
-        predict_watched(&query, points, watch)
-    }
-
-    /// The lattice's bracket of the response times; `None` where the lattice method has none.
-    fn proved_bracket(&self, subject: &str) -> Result<Option<ProvedBracket>, AnalysisError> {
-        match self.on_a_lattice() {
-            Ok(bracket) => Ok(Some(ProvedBracket {
-                overall: bracket.distribution(subject, &[])?,
-                mean: Some(bracket.mean()),
-            })),
-            Err(AnalysisError::NotAnalysed { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        predict_poisson(&query, &BatchLaw::new(&self.batches), (points, watch))
     }
 }
 
@@ -211,14 +191,14 @@ pub(super) fn sharp(
     if laws.iter().all(|law| matches!(law, Law::Continuous(_))) {
         return Sharp::estimated(streams, server, query.dispatch_overhead, &points);
     }
-    Sharp::exact(query, laws, server, &points)
+    Sharp::exact(query, laws, (streams, server), &points)
 }
 
 impl Sharp {
     fn exact(
         query: &ServiceQuery<'_>,
         laws: &[Law],
-        server: ReservationServer,
+        (streams, server): (&[JobStream], ReservationServer),
         points: &SharpPoints,
     ) -> Option<Self> {
         let are_few = |law: &Law| law.exact_values().is_some_and(|count| count <= MOST_VALUES);
@@ -226,7 +206,10 @@ impl Sharp {
             return None;
         }
         let (name, times) = (query.name, &query.execution_times);
-        let queue = PoissonQueue::of_service(name, query.service, times, server).ok()?;
+        let queue = PoissonQueue {
+            batches: streams.first()?.batches.jobs().to_vec(),
+            ..PoissonQueue::of_service(name, query.service, times, server).ok()?
+        };
         let responses = queue.exactly(PRECISE).ok()?;
         let overhead = query.dispatch_overhead;
         let later = |at: Interval| Interval {
@@ -282,6 +265,7 @@ impl Sharp {
 /// `None` for other servers. By task only where there is only one.
 pub(super) fn predict_on_grid(
     query: &ServiceQuery<'_>,
+    batches: &BatchLaw,
 ) -> Option<Result<Prediction, AnalysisError>> {
     let follows = matches!(
         query.server.in_effect(),
@@ -295,6 +279,10 @@ pub(super) fn predict_on_grid(
     let question = queue.and_then(|queue| Ok((queue, law_of_jobs(query)?)));
     match question {
         Ok((queue, law)) => {
+            let queue = PoissonQueue {
+                batches: batches.jobs().to_vec(),
+                ..queue
+            };
             let slotted = queue.on_a_grid(law, query.dispatch_overhead)?;
             Some(slotted.map(|slotted| prediction(query, slotted)))
         }

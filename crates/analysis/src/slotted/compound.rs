@@ -9,10 +9,10 @@ pub(super) const NEGLIGIBLE: f64 = 1e-20;
 /// The most jobs expected at once, for which e to the minus that is still a number.
 pub(super) const MOST_JOBS: f64 = 600.0;
 
-/// Jobs that arrive as a Poisson process, with independent sizes in grains.
+/// Work that arrives as a Poisson process of batches, with independent sizes in grains.
 #[derive(Clone, Debug)]
 pub(super) struct GrainWork {
-    /// Jobs per second.
+    /// Batches per second.
     pub per_second: f64,
     /// The probability of each size, from 0 grains on.
     pub sizes: Vec<f64>,

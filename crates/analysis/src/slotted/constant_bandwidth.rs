@@ -103,7 +103,7 @@ fn cost(plan: &SlotPlan) -> f64 {
     let pieces = fine / slots.bandwidth() + budget;
     let terms = plan.work.law(slots.slot_seconds()).terms().len() as f64;
     let cells = fine * budget.min(states) * 0.5;
-    let jobs = plan.sizes().count() as f64;
+    let jobs = plan.jobs().count() as f64;
     let passes = pieces * ((states + budget) * (terms + 2.0 * jobs) + 2.0 * cells * (terms + 2.0));
     let passes = passes + plan.cost_of_laws(pieces.min(budget * 4.0) + budget);
     if plan.exact {
@@ -135,8 +135,9 @@ fn solve(
     let (load, rate) = (plan.load(), plan.work.per_second);
     // A processor of the same bandwidth never answers sooner, and its tail is Lundberg's.
     let per_second = query.decay_per_second();
+    let (_, of_job) = query.moments(per_second / query.bandwidth());
     let tail = ResponseTail {
-        factor: 1.0 + per_second / rate,
+        factor: of_job,
         per_second,
         from_seconds: 0.0,
     };
@@ -145,7 +146,7 @@ fn solve(
         let starts = period_starts(plan, states(plan));
         let pass = Pass::new(plan, rate * (1.0 - load));
         let lone = |size| plan.ticks_to_give(size);
-        for (size, weight) in plan.sizes() {
+        for (size, weight) in plan.jobs() {
             bins.add_at_least(lone(size), (1.0 - load) * weight);
             bins.add_at_most(lone(size), (1.0 - load) * weight);
         }
@@ -309,11 +310,11 @@ impl<'a> Pass<'a> {
     /// come by the end of the period, where the server did not start anew.
     fn later_periods(&self, starts: &[f64], bins: &mut Bins) -> Vec<f64> {
         let budget = self.plan.budget();
-        let longest = self.plan.work.sizes.len();
+        let longest = self.plan.jobs.len();
         let mut arrived = starts.to_vec();
         arrived.resize(starts.len() + budget, 0.0);
         arrived[0] = 0.0;
-        let jobs = LatticeLaw::new(self.plan.work.sizes.clone());
+        let jobs = LatticeLaw::new(self.plan.jobs.clone());
         let with_job = |arrived: &[f64]| {
             let mut sums = vec![0.0; arrived.len() + longest];
             jobs.convolve_into(arrived, &mut sums);
@@ -397,7 +398,7 @@ impl<'a> Pass<'a> {
             for arrived in served.window(slots) {
                 let p = served.at(slots, arrived);
                 if p > 0.0 {
-                    let jobs = self.plan.sizes();
+                    let jobs = self.plan.jobs();
                     for (size, weight) in jobs.take_while(|(size, _)| arrived + size <= budget) {
                         sums[(arrived + size) * grain - slots] += p * weight;
                     }

@@ -5,7 +5,7 @@
 //! grid that is not too fine, nothing is rounded but the moment of arrival, and the answer is a
 //! proved bracket. Otherwise execution times are rounded down on one grid and up on another. On a
 //! constant-bandwidth server the two yield a proved bracket, too; on a polling server, which is not
-//! monotone in its load, an estimate. The derivations stand in docs/concepts/response-time-grid.md.
+//! monotone in its load, an estimate. Jobs may come several at a time. The derivations stand in docs/concepts/response-time-grid.md.
 //!
 //! [`thesis`] is the discretisation of the thesis for deferrable servers, for comparisons only.
 
@@ -23,6 +23,7 @@ use serde::Serialize;
 use tailbound_distribution::{Distribution, Evidence, Interval, Provenance};
 use tailbound_time::{Duration, Rate};
 
+use crate::batches::BatchLaw;
 use bracket::Bracket;
 pub use constant_bandwidth::constant_bandwidth;
 pub use law::ExecutionLaw;
@@ -32,10 +33,12 @@ use slots::{SlotPlans, SlotRounding};
 /// A question: how long do the responses of this load take under that reservation?
 #[derive(Clone, Debug)]
 pub struct SlottedQuery {
-    /// Jobs per second; they come as a Poisson process.
+    /// Batches of jobs per second; they come as a Poisson process.
     pub rate: Rate,
-    /// The law of their execution times, which are independent.
+    /// The law of the jobs' execution times, which are independent.
     pub execution_times: ExecutionLaw,
+    /// How many jobs come at a time, with probabilities; `[(1, 1.0)]` for single jobs.
+    pub batches: Vec<(u32, f64)>,
     /// CPU time per period.
     pub budget: Duration,
     /// The length of the server's period, and its relative deadline.
@@ -90,7 +93,7 @@ impl SlottedPrediction {
 }
 
 impl SlottedQuery {
-    /// A query without overhead and with an automatic grid.
+    /// A query of single jobs without overhead and with an automatic grid.
     pub fn new(
         rate: Rate,
         execution_times: ExecutionLaw,
@@ -100,6 +103,7 @@ impl SlottedQuery {
         Self {
             rate,
             execution_times,
+            batches: vec![(1, 1.0)],
             budget,
             period,
             dispatch_overhead: Duration::ZERO,
@@ -109,7 +113,16 @@ impl SlottedQuery {
 
     /// The load, in CPUs.
     pub fn utilisation(&self) -> f64 {
-        self.rate.as_per_second() * self.execution_times.mean_seconds()
+        self.jobs_per_second() * self.execution_times.mean_seconds()
+    }
+
+    /// How many jobs come at a time.
+    fn batch_law(&self) -> BatchLaw {
+        BatchLaw::new(&self.batches)
+    }
+
+    fn jobs_per_second(&self) -> f64 {
+        self.rate.as_per_second() * self.batch_law().mean()
     }
 
     /// The load as a share of the reservation.
@@ -119,7 +132,7 @@ impl SlottedQuery {
 
     /// The same at least, where the execution times are known as a range.
     fn least_load(&self) -> f64 {
-        self.rate.as_per_second() * self.execution_times.least_mean_seconds() / self.bandwidth()
+        self.jobs_per_second() * self.execution_times.least_mean_seconds() / self.bandwidth()
     }
 
     /// The mean response on a processor of so many CPUs' speed that is there all the time (Pollaczek and Khinchine),
@@ -132,24 +145,33 @@ impl SlottedQuery {
             SlotRounding::Down => self.execution_times.least_mean_seconds(),
             SlotRounding::Up => self.execution_times.mean_seconds(),
         };
-        let per_second = self.rate.as_per_second();
-        let waits = per_second * square / (2.0 * speed * (speed - per_second * mean_seconds));
-        Duration::from_secs_f64_nearest(mean_seconds / speed + waits)
+        // The work of a batch is a job of M/G/1, and a job waits for those of its batch before it, too.
+        let batches = self.batch_law();
+        let (jobs, pairs) = (batches.mean(), batches.mean_pairs());
+        let square = jobs * square + pairs * mean_seconds.powi(2);
+        let own_seconds = mean_seconds * (1.0 + pairs / (2.0 * jobs));
+        let load = self.jobs_per_second() * mean_seconds;
+        let waits = self.rate.as_per_second() * square / (2.0 * speed * (speed - load));
+        Duration::from_secs_f64_nearest(own_seconds / speed + waits)
     }
 
     /// The rate at which the tail of the response times on a processor of the bandwidth decays.
     fn decay_per_second(&self) -> f64 {
-        let mean = self.execution_times.mean_seconds();
-        let moment = |theta: f64| -> f64 {
-            let atoms = self.execution_times.atoms().iter();
-            atoms
-                .map(|(value, p)| p * (theta * value.as_secs_f64() / mean).exp())
-                .sum()
-        };
+        let batches = self.batch_law();
+        let mean = self.execution_times.mean_seconds() * batches.mean();
+        let moment = |theta: f64| self.moments(theta / mean).0;
         let longest = self.execution_times.atoms().last();
         let longest = longest.map_or(mean, |(value, _)| value.as_secs_f64());
+        let longest = longest * f64::from(batches.longest());
         crate::lundberg::decay(self.load(), moment, (mean / longest, 64.0)) / mean
             * self.bandwidth()
+    }
+
+    /// The means of e^(theta work), theta per second: of a batch, and of a job with those of its batch before it.
+    fn moments(&self, theta: f64) -> (f64, f64) {
+        let atoms = self.execution_times.atoms().iter();
+        let of_one = atoms.map(|(value, p)| p * (theta * value.as_secs_f64()).exp());
+        self.batch_law().moments(of_one.sum())
     }
 
     /// The reservation, in CPUs; zero without a period.

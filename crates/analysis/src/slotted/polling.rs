@@ -131,7 +131,7 @@ fn cost(plan: &SlotPlan) -> f64 {
     let slots = plan.slots;
     let pieces = slots.per_budget as f64 / slots.bandwidth();
     let terms = plan.work.law(slots.slot_seconds()).terms().len() as f64;
-    let jobs = plan.sizes().count() as f64;
+    let jobs = plan.jobs().count() as f64;
     let states = states(plan) as f64;
     let passes = pieces * (states + plan.budget() as f64) * 2.0 * (terms + 2.0 * jobs + 8.0);
     let passes = passes + plan.cost_of_laws(plan.budget() as f64 * 2.0);
@@ -156,7 +156,7 @@ fn bins(query: &SlottedQuery, plan: &SlotPlan) -> Bins {
     let per_second = query.decay_per_second();
     let of_budgets = 2.0 * per_second / query.bandwidth() * query.budget.as_secs_f64();
     let tail = ResponseTail {
-        factor: of_budgets.min(600.0).exp() * (1.0 + per_second / query.rate.as_per_second()),
+        factor: of_budgets.min(600.0).exp() * query.moments(per_second / query.bandwidth()).1,
         per_second,
         from_seconds: plan.slots.period_seconds(),
     };
@@ -435,13 +435,13 @@ fn walk(
 fn responses(plan: &SlotPlan, starts: &[f64], bins: &mut Bins) {
     let slots = plan.slots;
     let period = slots.ticks_per_period();
-    let jobs = LatticeLaw::new(plan.work.sizes.clone());
+    let jobs = LatticeLaw::new(plan.jobs.clone());
     let with_job = |law: &[f64]| {
-        let mut sums = vec![0.0; law.len() + plan.work.sizes.len()];
+        let mut sums = vec![0.0; law.len() + plan.jobs.len()];
         jobs.convolve_into(law, &mut sums);
         sums
     };
-    let longest = starts.len() + plan.budget() + plan.work.sizes.len();
+    let longest = starts.len() + plan.budget() + plan.jobs.len();
     let given: Vec<u128> = (0..=longest).map(|need| plan.ticks_to_give(need)).collect();
     walk(plan, starts, |piece, end, standing| {
         let share = (piece.to - piece.from) as f64 / period as f64;

@@ -12,11 +12,14 @@ use tailbound_time::Duration;
 use super::compound::{GrainWork, MOST_JOBS};
 use super::{Resolution, SlottedQuery};
 use crate::AnalysisError;
+use crate::batches::BatchSizes;
 
 /// Slots per mean execution time that are aimed at.
 const FINE: f64 = 64.0;
 /// Slots per budget that are aimed at, at least.
 const FEWEST: usize = 16;
+/// Slots per budget that have to do where more would take too many operations, since jobs take many budgets.
+const COARSEST: usize = 2;
 /// The most slots per budget.
 const MOST: usize = 2_048;
 /// The most slots of one job.
@@ -29,6 +32,8 @@ const AFFORDED: f64 = 1e9;
 const AFFORDED_FOR_EXACTNESS: f64 = 3e9;
 /// Elementary operations that a lattice may cost that serves one end of the bracket only.
 const AFFORDED_FOR_ONE_END: f64 = 5e8;
+/// By so many times as much, at most, a lattice may cost for batches.
+const MORE_FOR_BATCHES: f64 = 8.0;
 /// The load of a rounded plan above which it is not solved.
 const STABLE: f64 = 1.0 - 1e-6;
 /// The most execution times for which fitting lattices are searched for.
@@ -91,8 +96,10 @@ pub(super) struct SlotPlan {
     pub slots: Slots,
     /// How many slots a grain of work takes.
     pub grain: usize,
-    /// The load, its sizes in grains.
+    /// The load: batches of jobs, their sizes in grains.
     pub work: GrainWork,
+    /// The law of a job with those of its batch before it, in grains; as long as that of the batches' sizes.
+    pub jobs: Vec<f64>,
     /// Whether all execution times are whole slots.
     pub exact: bool,
 }
@@ -235,13 +242,23 @@ impl SlotPlan {
         cost: impl Fn(&Self) -> f64,
     ) -> Result<Self, AnalysisError> {
         let mut aim = aimed_at(query);
+        // The same slots for longer work take as many times the states, and the steps from each.
+        let more = query.batch_law().mean().powi(2).min(MORE_FOR_BATCHES);
+        let afforded = |aim: usize| match aim > FEWEST {
+            true => more * AFFORDED_FOR_ONE_END,
+            false => MOST_OPERATIONS,
+        };
+        let coarser = |aim: usize| match aim > FEWEST {
+            true => (aim * 3 / 4).max(FEWEST),
+            false => (aim * 3 / 4).max(COARSEST),
+        };
         loop {
             let grains = least_rounded(query, rounding, aim);
             let refinement = aim.div_ceil(grains).min(MOST / grains).max(1);
             match Self::on(query, Fineness { grains, refinement }, rounding) {
-                Ok(plan) if cost(&plan) <= AFFORDED_FOR_ONE_END => return Ok(plan),
-                plan if aim <= FEWEST => return plan?.if_affordable(&cost),
-                _ => aim = (aim * 3 / 4).max(FEWEST),
+                Ok(plan) if cost(&plan) <= afforded(aim) => return Ok(plan),
+                plan if aim <= COARSEST => return plan?.if_affordable(&cost),
+                _ => aim = coarser(aim),
             }
         }
     }
@@ -307,27 +324,34 @@ impl SlotPlan {
         let grain = present.fold(per_budget, |common, size| {
             gcd(common as u64, size as u64) as usize
         });
+        let one: Vec<f64> = sizes.into_iter().step_by(grain.max(1)).collect();
+        let BatchSizes { total, tagged } = query.batch_law().sizes(&one)?;
         let work = GrainWork {
             per_second: query.rate.as_per_second(),
-            sizes: sizes.into_iter().step_by(grain.max(1)).collect(),
+            sizes: total,
         };
         Ok(Self {
             slots,
             grain,
             work,
+            jobs: tagged,
             exact,
         })
     }
 
-    /// The jobs' sizes in grains, with their probabilities.
+    /// The batches' sizes in grains, with their probabilities.
     pub(super) fn sizes(&self) -> impl Iterator<Item = (usize, f64)> {
-        let atoms = self.work.sizes.iter().copied().enumerate();
-        atoms.filter(|(_, weight)| *weight > 0.0)
+        present(&self.work.sizes)
+    }
+
+    /// The sizes in grains of a job with those of its batch before it, with their probabilities.
+    pub(super) fn jobs(&self) -> impl Iterator<Item = (usize, f64)> {
+        present(&self.jobs)
     }
 
     /// The size of the shortest jobs, in grains.
     pub(super) fn shortest(&self) -> usize {
-        self.sizes().next().map_or(0, |(size, _)| size)
+        self.jobs().next().map_or(0, |(size, _)| size)
     }
 
     /// The budget in grains.
@@ -376,6 +400,12 @@ impl SlotPlan {
         let per_period = self.work.relaxation(self.fluid_seconds()) * self.budget() as f64;
         (1.0 / share).ln() / per_period.max(1e-12) + 1.0
     }
+}
+
+/// The values of a law that have a probability, and which.
+fn present(law: &[f64]) -> impl Iterator<Item = (usize, f64)> {
+    let atoms = law.iter().copied().enumerate();
+    atoms.filter(|(_, weight)| *weight > 0.0)
 }
 
 /// How many slots of a budget are aimed at.

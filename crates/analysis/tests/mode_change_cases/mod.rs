@@ -380,6 +380,7 @@ fn stream(
 /// Schedules jobs; `drained` first uses the budget of a reservation up from the origin on.
 pub fn schedule(modes: &Modes, ground: &Ground, jobs: &[ModeJob], drained: u64) -> Schedule {
     let of = |(number, job): (u64, &ModeJob)| Job {
+        delay_ns: 0,
         task: 1 + match job.only_new {
             true => modes.position_of_new(job.task),
             false => job.task,
@@ -391,6 +392,7 @@ pub fn schedule(modes: &Modes, ground: &Ground, jobs: &[ModeJob], drained: u64) 
     let mut listed: Vec<Job> = (0..).zip(jobs).map(of).collect();
     if drained > 0 {
         listed.push(Job {
+            delay_ns: 0,
             task: 0,
             number: u64::MAX,
             release: 0,

@@ -1,16 +1,13 @@
 //! Random queues in exact nanoseconds, as a calibration yields them, and what a simulation says of their predictions.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tailbound_analysis::response_time::PoissonQueue;
-use tailbound_analysis::{AnalysisError, Prediction, ServiceQuery, SharpPoints, predict_at};
+use tailbound_analysis::response_time::{DescribedQueue, PoissonQueue};
+use tailbound_analysis::{AnalysisError, Prediction, SharpPoints, Unwatched};
 use tailbound_distribution::{Distribution, Evidence, Interval};
-use tailbound_model::{
-    Arrivals, ContinuousLaw, ExecutionTime, ReservationServer, ServerKind, Service, Task,
-};
+use tailbound_model::{ContinuousLaw, ExecutionTime, ReservationServer, ServerKind};
 use tailbound_time::{Duration, Rate};
 
 use super::simulated_queue::{BATCHES, BatchMean, shares_within, simulated, simulated_law};
@@ -76,7 +73,7 @@ fn server(random: &mut ChaCha8Rng, number: u64, period_ns: f64) -> ReservationSe
 
 impl SettingRanges {
     /// The queue of a number: its rule goes around, and everything else is drawn. In every third queue the jobs come in
-    /// batches, but on servers for which those are not analysed.
+    /// batches.
     pub fn queue(self, number: u64) -> PoissonQueue {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         random.set_stream(number);
@@ -84,14 +81,7 @@ impl SettingRanges {
         let mean_ns = period_ns * logarithmic(&mut random, self.execution);
         let execution_times = execution_times(&mut random, mean_ns);
         let server = server(&mut random, number, period_ns);
-        let follows = matches!(
-            server,
-            ReservationServer::Polling { .. } | ReservationServer::ConstantBandwidth { .. }
-        );
-        let batches = match !follows && random.random_range(0..3) == 0 {
-            true => vec![(1, 0.5), (2, 0.3), (random.random_range(3..6), 0.2)],
-            false => vec![(1, 1.0)],
-        };
+        let batches = batches(&mut random);
         let mut queue = PoissonQueue {
             rate: Rate::per_second(1.0).unwrap(),
             execution_times,
@@ -108,7 +98,15 @@ impl SettingRanges {
     }
 }
 
-/// A queue with one job at a time whose execution times have a continuous law; those of `queue` are its mean only.
+/// How many jobs come at a time: one, but several in every third queue.
+fn batches(random: &mut ChaCha8Rng) -> Vec<(u32, f64)> {
+    match random.random_range(0..3) {
+        0 => vec![(1, 0.5), (2, 0.3), (random.random_range(3..6), 0.2)],
+        _ => vec![(1, 1.0)],
+    }
+}
+
+/// A queue whose execution times have a continuous law; those of `queue` are its mean only.
 #[derive(Clone, Debug)]
 pub struct LawSetting {
     pub queue: PoissonQueue,
@@ -153,7 +151,7 @@ impl SettingRanges {
         let mut queue = PoissonQueue {
             rate: Rate::per_second(1.0).unwrap(),
             execution_times: vec![(time.mean().unwrap(), 1.0)],
-            batches: vec![(1, 1.0)],
+            batches: batches(&mut random),
             server,
         };
         let load = random.random_range(self.load.0..self.load.1);
@@ -164,19 +162,15 @@ impl SettingRanges {
 }
 
 impl LawSetting {
-    /// The prediction for a service with one such task.
+    /// The prediction for such jobs.
     pub fn predict(&self, points: &SharpPoints) -> Result<Prediction, AnalysisError> {
-        let rate = self.queue.rate;
-        let task = Task::of(Arrivals::Poisson { rate }, self.time.clone());
-        let service = Service::of("queue", "", [("job", task)]);
-        let query = ServiceQuery {
-            name: "queue",
-            service: &service,
-            execution_times: BTreeMap::new(),
+        let queue = DescribedQueue {
+            rate: self.queue.rate,
+            execution_time: self.time.clone(),
+            batches: self.queue.batches.clone(),
             server: self.queue.server,
-            dispatch_overhead: Duration::ZERO,
         };
-        predict_at(&query, points)
+        queue.predict_watched("queue", points, &Unwatched)
     }
 
     /// Simulates so many jobs and holds them against the prediction.

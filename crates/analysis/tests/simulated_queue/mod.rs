@@ -78,6 +78,7 @@ impl JobSource for PoissonBatches<'_> {
         self.waiting -= 1;
         self.advance();
         Some(Job {
+            delay_ns: 0,
             task: 0,
             number: self.number - 1,
             release,

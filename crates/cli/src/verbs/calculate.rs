@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tailbound_analysis::notation::ExecutionNotation;
-use tailbound_analysis::response_time::PoissonQueue;
+use tailbound_analysis::response_time::{DescribedQueue, PoissonQueue};
 use tailbound_analysis::{CpuLimit, Promise, Quota, SearchWatch};
 use tailbound_assessment::observed_load::ObservedLoad;
 use tailbound_assessment::prediction::{
-    PredictionAnswer, QueueSupply, described_queue, predict_described_queue, predict_queue,
+    PredictionAnswer, QUEUE, QueueSupply, predict_described_queue, predict_queue,
 };
 use tailbound_model::{
     ExecutionTime, Problems, ReservationServer, ServerKind, Slo, parse_exposition,
@@ -32,14 +32,11 @@ pub fn answer(
         None => QueueSupply::Guaranteed,
     };
     let load = &arguments.queue.load;
-    if let Some(DescribedLoad { rate, times, from }) = described_load(load, output)? {
-        let server = server(&arguments.queue, limit)?;
-        let answer = predict_described_queue(
-            (rate, times, from),
-            (server, supply),
-            &slos(arguments),
-            &arguments.query(watch),
-        );
+    if let Some(described) = described_load(load, output)? {
+        let queue = described.on(server(&arguments.queue, limit)?);
+        let question = (&queue, described.from);
+        let answer =
+            predict_described_queue(question, supply, &slos(arguments), &arguments.query(watch));
         return answer.map_err(Failure::from_error);
     }
     let queue = queue(load, server(&arguments.queue, limit)?, output)?;
@@ -76,12 +73,9 @@ pub fn queue(
     server: ReservationServer,
     output: &Output,
 ) -> Result<PoissonQueue, Failure> {
-    if let Some(DescribedLoad { rate, times, .. }) = described_load(arguments, output)? {
-        let queue = described_queue(rate, times, server).map_err(Failure::from_error)?;
-        return Ok(PoissonQueue {
-            batches: vec![(arguments.batch, 1.0)],
-            ..queue
-        });
+    if let Some(described) = described_load(arguments, output)? {
+        let queue = described.on(server).with_listed_times(QUEUE.0);
+        return queue.map_err(Failure::from_error);
     }
     let rate = arguments.rate.ok_or_else(|| {
         Failure::with_help(
@@ -145,8 +139,22 @@ fn quota(limit: CpuLimit, period: Option<Duration>) -> Result<Quota, Failure> {
 struct DescribedLoad {
     rate: Rate,
     times: ExecutionTime,
+    /// So many jobs come at a time.
+    batch: u32,
     /// Whence they are.
     from: &'static str,
+}
+
+impl DescribedLoad {
+    /// The queue of the load on a server.
+    fn on(&self, server: ReservationServer) -> DescribedQueue {
+        DescribedQueue {
+            rate: self.rate,
+            execution_time: self.times.clone(),
+            batches: vec![(self.batch, 1.0)],
+            server,
+        }
+    }
 }
 
 /// The load of a histogram, of a log or of a law, if the arguments name one; what it rests on is noted.
@@ -163,6 +171,7 @@ fn described_load(
         return Ok(Some(DescribedLoad {
             rate: arguments.rate.unwrap_or(observed.rate),
             times: of_bins(observed.bins),
+            batch: arguments.batch,
             from: "log of requests",
         }));
     }
@@ -174,19 +183,16 @@ fn described_load(
             of_bins(read_part(histogram, parse_exposition)?),
             "histogram of execution times",
         ),
-        (None, Some(ExecutionNotation::Law(_))) if arguments.batch != 1 => {
-            return Err(Failure::with_help(
-                format!(
-                    "--batch {} is for execution times that are listed, and here they have a law",
-                    arguments.batch
-                ),
-                "give times with probabilities, such as --execution-time 1ms:0.5,3ms:0.5",
-            ));
-        }
         (None, Some(ExecutionNotation::Law(law))) => (law, "execution times as given"),
         _ => return Ok(None),
     };
-    Ok(Some(DescribedLoad { rate, times, from }))
+    let batch = arguments.batch;
+    Ok(Some(DescribedLoad {
+        rate,
+        times,
+        batch,
+        from,
+    }))
 }
 
 /// What `parse` reads from the part of a file.

@@ -90,6 +90,7 @@ impl Lone {
             position,
             rank,
             first: Job {
+                delay_ns: 0,
                 task: position,
                 number: 0,
                 release: 0,

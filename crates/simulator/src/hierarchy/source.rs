@@ -12,22 +12,25 @@ pub struct Job {
     pub task: usize,
     /// A number to know it by.
     pub number: u64,
-    /// When it is released, in nanoseconds.
+    /// When it is released, in nanoseconds: deadlines and response times count from then on.
     pub release: u64,
+    /// How long after its release it becomes ready, in nanoseconds.
+    pub delay_ns: u64,
     /// How long it runs, in nanoseconds.
     pub work: u64,
 }
 
 impl Job {
+    /// When it becomes ready, in nanoseconds.
+    #[inline(always)]
+    pub fn ready(&self) -> u64 {
+        self.release.saturating_add(self.delay_ns)
+    }
+
     /// Refuses a job of none of so many tasks, and one that comes too late.
     #[inline(always)]
     pub(super) fn check(&self, tasks: usize, now: u64) -> Result<(), HierarchyError> {
-        let Self {
-            task,
-            number,
-            release,
-            ..
-        } = *self;
+        let Self { task, number, .. } = *self;
         if task >= tasks {
             return Err(HierarchyError::UnknownTask {
                 number,
@@ -35,8 +38,8 @@ impl Job {
                 tasks,
             });
         }
-        if release < now {
-            let release = Duration::from_nanos(release);
+        if self.ready() < now {
+            let release = Duration::from_nanos(self.release);
             return Err(HierarchyError::OutOfOrder {
                 number,
                 task,
@@ -47,19 +50,19 @@ impl Job {
     }
 }
 
-/// Jobs in order of release.
+/// Jobs in the order in which they become ready.
 pub trait JobSource {
-    /// When the next job is released; `None` if there is none.
+    /// When the next job becomes ready; `None` if there is none.
     fn next_release(&self) -> Option<u64>;
 
     /// The next job.
     fn take(&mut self) -> Option<Job>;
 }
 
-/// Jobs that are all known, in order of release.
+/// Jobs that are all known, in the order in which they become ready.
 impl JobSource for &[Job] {
     fn next_release(&self) -> Option<u64> {
-        self.first().map(|job| job.release)
+        self.first().map(Job::ready)
     }
 
     fn take(&mut self) -> Option<Job> {
@@ -120,6 +123,7 @@ impl JobSource for PeriodicJobs {
             .change_first(release.saturating_add(period_ns));
         self.number += 1;
         Some(Job {
+            delay_ns: 0,
             task,
             number: self.number - 1,
             release,

@@ -175,7 +175,7 @@ impl Sink for Course {
 
     #[inline]
     fn released(&mut self, job: &Job) {
-        self.come_to(job.release);
+        self.come_to(job.ready());
         let task = &mut self.tasks[job.task];
         if task.deadline_ns == HOG {
             return;
@@ -302,7 +302,7 @@ impl<S: JobSource> JobSource for Feed<S> {
         }
         let job = self.jobs.take()?;
         if self.waiting.get() >= self.most_waiting {
-            self.cut_off.set(Some(job.release));
+            self.cut_off.set(Some(job.ready()));
             self.next = NEVER;
         } else {
             self.look_ahead();

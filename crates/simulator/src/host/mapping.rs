@@ -89,8 +89,14 @@ pub(super) struct Mapping<'a> {
     pub(super) placed: BTreeMap<(String, String), usize>,
 }
 
+/// The key of a task's blocking, if it has any.
+fn blocking_key(task: &Task) -> Option<&'static str> {
+    (!task.blocking.is_zero()).then_some("blocking")
+}
+
 impl<'a> Mapping<'a> {
-    /// Refuses tasks of the host with a delay that only schedulability tests know.
+    /// Refuses tasks of the host with a delay that only schedulability tests know: blocking, and jitter of tasks beside
+    /// soft ones, whose policies count on the periods of the hard ones.
     fn check_delays(&self) -> Result<(), HostError> {
         let domains = &self.description.domains;
         let is_here = |domain: &str| {
@@ -100,14 +106,19 @@ impl<'a> Mapping<'a> {
         };
         let own = domains.iter().filter(|(name, _)| is_here(name));
         let own = own.filter_map(|(name, domain)| {
+            let refused = |task: &Task| match domain.aperiodic {
+                Some(_) => task.delay_key(),
+                None => blocking_key(task),
+            };
             let mut tasks = domain.tasks.iter();
-            let (task, key) = tasks.find_map(|(task, one)| Some((task, one.delay_key()?)))?;
+            let (task, key) = tasks.find_map(|(task, one)| Some((task, refused(one)?)))?;
             Some(format!("domains.{name}.tasks.{task}.{key}"))
         });
         let services = self.description.services.iter();
         let served = services.filter(|(_, service)| is_here(&service.domain));
         let served = served.filter_map(|(name, service)| {
-            let (task, key) = service.delayed_task()?;
+            let mut tasks = service.tasks.iter();
+            let (task, key) = tasks.find_map(|(task, one)| Some((task, blocking_key(one)?)))?;
             Some(format!("services.{name}.tasks.{task}.{key}"))
         });
         match own.chain(served).next() {

@@ -43,8 +43,8 @@ pub enum HostError {
     },
     /// A delay of a task's jobs that simulation does not follow.
     #[error(
-        "{place}: only `tailbound analyze` and `interface` know this key, and a simulation without it would show jobs \
-         that are done too early; leave it out to simulate"
+        "{place}: only `tailbound analyze` and `interface` know this key here, and a simulation without it would show \
+         jobs that are done too early; leave it out to simulate"
     )]
     DelayedTask {
         /// The key.

@@ -327,6 +327,7 @@ fn simulate_laid(
 /// A job that is not done at the end of the longest simulation on the fastest CPU.
 fn endless_job(task: usize) -> Job {
     Job {
+        delay_ns: 0,
         task,
         number: 0,
         release: 0,

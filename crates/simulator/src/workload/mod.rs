@@ -114,7 +114,8 @@ pub const MOST_RELEASES: usize = 50_000_000;
 ///
 /// The same arguments yield the same sequence, and a longer horizon only appends to it. Each of a
 /// task's clients follows the task's arrivals on its own: a Poisson task of rate r with three
-/// clients releases 3 r jobs per second, and three periodic clients release at the same times.
+/// clients releases 3 r jobs per second, and three periodic clients release at the same times. When a job of a task with
+/// jitter becomes ready, only [`DrawnJobs`] tells.
 ///
 /// # Errors
 /// [`WorkloadError`] names the task and what is wrong with it.

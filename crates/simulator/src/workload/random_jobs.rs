@@ -13,7 +13,9 @@ use crate::timers::{NEVER, Queue};
 /// All jobs of a service released before a horizon, as [`releases`](super::releases) lists them, without a list: what
 /// they take in memory does not depend on how many they are.
 ///
-/// Their tasks are numbered in the order of the names; their numbers count from 0.
+/// Their tasks are numbered in the order of the names; their numbers count from 0. Each job of a task with jitter becomes
+/// ready after a time of its own, evenly drawn up to the jitter, but not before the client's job before it; jobs that
+/// become ready at the horizon or later are left out.
 pub struct DrawnJobs<'a> {
     clients: Vec<RandomClient<'a>>,
     next: Queue,
@@ -24,8 +26,37 @@ pub struct DrawnJobs<'a> {
 struct RandomClient<'a> {
     task: usize,
     arriving: ClientReleases,
+    /// How long the next job takes to become ready; none without jitter.
+    lateness: Option<Lateness>,
     execution: execution::ExecutionSource<'a>,
     work: RandomStream,
+}
+
+/// How late the jobs of a client with jitter become ready.
+struct Lateness {
+    jitter: Duration,
+    stream: RandomStream,
+    /// When the next job becomes ready.
+    ready: u64,
+}
+
+impl Lateness {
+    /// `None` for a task without jitter.
+    fn of(task: &Task, stream: RandomStream) -> Option<Self> {
+        (!task.jitter.is_zero()).then_some(Self {
+            jitter: task.jitter,
+            stream,
+            ready: 0,
+        })
+    }
+
+    /// Draws when the job that arrives then becomes ready: no later than its jitter allows, since the job before it
+    /// arrived no later.
+    fn draw(&mut self, arrival: u64) {
+        let drawn = self.stream.uniform(Duration::ZERO, self.jitter);
+        let ready = arrival.saturating_add(drawn.as_nanos());
+        self.ready = self.ready.max(ready);
+    }
 }
 
 impl<'a> DrawnJobs<'a> {
@@ -64,17 +95,16 @@ impl<'a> DrawnJobs<'a> {
                     let task = name.to_owned();
                     return Err(WorkloadError::ExecutionTimeUnknown { task });
                 }
-                clients.push(RandomClient {
+                let arrivals = stream(Purpose::Arrival);
+                let mut client = RandomClient {
                     task,
-                    arriving: ClientReleases::new(
-                        name,
-                        description,
-                        stream(Purpose::Arrival),
-                        inputs,
-                    )?,
+                    arriving: ClientReleases::new(name, description, arrivals, inputs)?,
+                    lateness: Lateness::of(description, stream(Purpose::Jitter)),
                     execution: source,
                     work: stream(Purpose::Execution),
-                });
+                };
+                client.draw_lateness();
+                clients.push(client);
             }
         }
         let horizon = horizon.as_nanos();
@@ -91,8 +121,19 @@ impl<'a> DrawnJobs<'a> {
 impl RandomClient<'_> {
     #[inline]
     fn next_before(&self, horizon: u64) -> u64 {
-        let next = self.arriving.next();
+        let next = match &self.lateness {
+            None => self.arriving.next(),
+            Some(lateness) => self.arriving.next().map(|_| lateness.ready),
+        };
         next.filter(|at| *at < horizon).unwrap_or(NEVER)
+    }
+
+    /// Draws how late the next job becomes ready.
+    #[inline]
+    fn draw_lateness(&mut self) {
+        if let (Some(lateness), Some(arrival)) = (&mut self.lateness, self.arriving.next()) {
+            lateness.draw(arrival);
+        }
     }
 }
 
@@ -104,16 +145,19 @@ impl JobSource for DrawnJobs<'_> {
 
     #[inline]
     fn take(&mut self) -> Option<Job> {
-        let release = self.next_release()?;
+        let ready = self.next_release()?;
         let index = self.next.first();
         let client = &mut self.clients[index];
+        let release = client.arriving.next()?;
         let job = Job {
             task: client.task,
             number: self.count,
             release,
+            delay_ns: ready - release,
             work: client.execution.draw(&mut client.work)?.as_nanos(),
         };
         client.arriving.advance();
+        client.draw_lateness();
         self.count += 1;
         self.next.change_first(client.next_before(self.horizon));
         Some(job)

@@ -21,6 +21,8 @@ pub(crate) enum Purpose {
     Deadlines,
     /// Their offsets.
     Offsets,
+    /// How long after their arrival jobs become ready.
+    Jitter,
 }
 
 /// A random stream. The conversions from raw words are written out here, since those of a

@@ -8,6 +8,7 @@ use tailbound_model::{
 use tailbound_time::Rate;
 
 use super::*;
+use crate::hierarchy::{Job, JobSource};
 
 fn service(tasks: &[(&str, Task)]) -> Service {
     Service::of("d", "unix:s", tasks.iter().cloned())
@@ -310,13 +311,53 @@ fn jobs_drawn_one_by_one_are_the_listed_ones() {
     let mut drawn = DrawnJobs::new(&service, ms(2_000), 7, &inputs).unwrap();
     let names: Vec<_> = service.tasks.keys().collect();
     for (number, release) in listed.iter().enumerate() {
-        let job = crate::hierarchy::JobSource::take(&mut drawn).unwrap();
+        let job = JobSource::take(&mut drawn).unwrap();
         assert_eq!(job.number, number as u64);
         assert_eq!(names[job.task], &release.task);
         assert_eq!(job.release, release.at.as_nanos());
         assert_eq!(Some(job.work), release.execution.map(Duration::as_nanos));
     }
-    assert_eq!(crate::hierarchy::JobSource::take(&mut drawn), None);
+    assert_eq!(JobSource::take(&mut drawn), None);
+}
+
+/// Jitter longer than the period: each job is late by its own share of it, none before the one in front of it, and all
+/// arrive as without.
+#[test]
+fn jobs_with_jitter_become_ready_within_it_and_in_order() {
+    let periodic = Arrivals::Periodic {
+        period: ms(5),
+        offset: ms(1),
+    };
+    let on_time = Task::of(periodic.clone(), one_ms());
+    let late = Task {
+        jitter: ms(12),
+        clients: 2,
+        ..Task::of(periodic, one_ms())
+    };
+    let service = service(&[("late", late), ("on time", on_time)]);
+    let inputs = InputFiles::default();
+    let drawn = |seed, horizon| {
+        let mut source = DrawnJobs::new(&service, ms(horizon), seed, &inputs).unwrap();
+        std::iter::from_fn(move || JobSource::take(&mut source)).collect::<Vec<Job>>()
+    };
+    let jobs = drawn(7, 5_000);
+    assert!(jobs.is_sorted_by_key(Job::ready));
+    assert!(jobs.iter().all(|job| job.ready() < ms(5_000).as_nanos()));
+    let of = |task| jobs.iter().filter(move |job| job.task == task);
+    assert!(of(1).all(|job| job.delay_ns == 0));
+    assert!(of(0).all(|job| job.delay_ns <= ms(12).as_nanos()));
+    let mut arrivals: Vec<u64> = of(0).map(|job| job.release).collect();
+    arrivals.sort_unstable();
+    let expected = (0..).flat_map(|job| [ms(1 + 5 * job).as_nanos(); 2]);
+    assert!(arrivals.len() > 1_980);
+    assert!(expected.zip(&arrivals).all(|(at, arrival)| at == *arrival));
+    // Where no job waits for the one in front, lateness is even; in order it is later.
+    let mean = of(0).map(|job| job.delay_ns as f64).sum::<f64>() / of(0).count() as f64;
+    assert!((6.2e6..9e6).contains(&mean), "{mean}");
+    assert_eq!(jobs, drawn(7, 5_000));
+    assert_ne!(jobs, drawn(8, 5_000));
+    let longer = drawn(7, 6_000);
+    assert_eq!(jobs, longer[..jobs.len()]);
 }
 
 #[test]

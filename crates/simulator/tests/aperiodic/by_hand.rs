@@ -11,6 +11,7 @@ fn set(tasks: &[Task], jobs: &[(usize, u64, u64)]) -> Set {
         tasks: tasks.to_vec(),
         jobs: jobs
             .map(|(number, (task, release, work))| Job {
+                delay_ns: 0,
                 task: *task,
                 number: number as u64,
                 release: *release,

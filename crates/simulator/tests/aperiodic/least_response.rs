@@ -124,7 +124,7 @@ proptest! {
         let mut set = set;
         let soft_task = set.tasks.len();
         set.jobs.retain(|job| job.task < soft_task && job.release < 60);
-        let soft = Job { task: soft_task, number: 999, release, work };
+        let soft = Job { delay_ns: 0, task: soft_task, number: 999, release, work };
         let hard = set.jobs.clone();
         let place = set.jobs.partition_point(|job| job.release < release);
         set.jobs.insert(place, soft);
@@ -146,6 +146,7 @@ proptest! {
 fn the_approximation_is_exact_in_simple_sets() {
     use super::sets::Task;
     let job = |task, number, release, work| Job {
+        delay_ns: 0,
         task,
         number,
         release,

@@ -89,6 +89,7 @@ proptest! {
 
 fn job(task: usize, number: u64, release: u64, work: u64) -> Job {
     Job {
+        delay_ns: 0,
         task,
         number,
         release,

@@ -148,6 +148,7 @@ fn jobs(tasks: &[Task], left: &[u64], soft: &[(u64, u64)], until: u64) -> Vec<Jo
     let numbered = jobs.iter().enumerate();
     numbered
         .map(|(number, (release, task, work))| Job {
+            delay_ns: 0,
             task: *task,
             number: number as u64,
             release: *release,

@@ -54,6 +54,7 @@ pub fn jobs(list: &[(usize, u64, u64)]) -> Vec<Job> {
         .iter()
         .enumerate()
         .map(|(number, (task, release, work))| Job {
+            delay_ns: 0,
             task: *task,
             number: number as u64,
             release: *release,

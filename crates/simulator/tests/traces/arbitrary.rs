@@ -40,6 +40,7 @@ fn call() -> impl Strategy<Value = Call> {
         }),
         (index(), number(), instant(), number()).prop_map(|(task, number, release, work)| {
             Call::Released(Job {
+                delay_ns: 0,
                 task,
                 number,
                 release,

@@ -103,6 +103,7 @@ pub fn released(drawn: &[(prop::sample::Index, u64, u64)], tasks: usize) -> Vec<
         .map(|((task, gap, work), number)| {
             now += gap;
             Job {
+                delay_ns: 0,
                 task: task.index(tasks),
                 number,
                 release: now,

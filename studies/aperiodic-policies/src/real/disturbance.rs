@@ -79,6 +79,7 @@ mod tests {
 
     fn job(number: u64, release: u64, work: u64) -> Job {
         Job {
+            delay_ns: 0,
             task: 0,
             number,
             release,

@@ -155,6 +155,7 @@ pub fn work() -> io::Result<()> {
     let orders: Orders = serde_json::from_str(&line)?;
     let jobs = orders.jobs.into_iter();
     let job = |(task, number, release, work)| Job {
+        delay_ns: 0,
         task,
         number,
         release,

@@ -210,7 +210,7 @@ impl<W: io::Write> ScheduleTrace<W> {
             flow: Some(open.id),
             annotations,
         };
-        self.out.begin(track, job.release, begin);
+        self.out.begin(track, job.ready(), begin);
     }
 
     fn close_slice(&mut self, completion: &Completion, open: &OpenJob, missed: bool) {
@@ -247,7 +247,7 @@ impl<W: io::Write> Sink for ScheduleTrace<W> {
     fn released(&mut self, job: &Job) {
         self.write_instant(
             Track::Task(job.task),
-            job.release,
+            job.ready(),
             "release",
             Some(job.number),
         );

@@ -312,6 +312,7 @@ fn any_set() -> impl Strategy<Value = Set> {
         jobs.sort_unstable();
         let numbered = jobs.into_iter().enumerate();
         let jobs = numbered.map(|(number, (release, task, work))| Job {
+            delay_ns: 0,
             task,
             number: number as u64,
             release,
