@@ -274,7 +274,8 @@ proptest! {
             pinned: vec![0, 1, 0, 1],
             ..HierarchyPlan::global(CPUS, Level::of(vec![guest, first(), first()]))
         };
-        let job = |task, release, work| Job { delay_ns: 0,
+        let job = |task, release, work| Job {
+            delay_ns: 0,
             task,
             number: 0,
             release: ms(release).as_nanos(),

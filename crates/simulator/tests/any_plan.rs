@@ -211,7 +211,8 @@ proptest! {
         let mut jobs: Vec<Job> = list
             .iter()
             .enumerate()
-            .map(|(number, (task, release, work))| Job { delay_ns: 0,
+            .map(|(number, (task, release, work))| Job {
+                delay_ns: 0,
                 task: *task,
                 number: number as u64,
                 release: *release,

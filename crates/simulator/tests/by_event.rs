@@ -189,7 +189,8 @@ proptest! {
         let tasks = tasks_of(&plan.root);
         let jobs = list.into_iter().zip(0..);
         let jobs: Vec<Job> = jobs
-            .map(|((task, release, work), number)| Job { delay_ns: 0,
+            .map(|((task, release, work), number)| Job {
+                delay_ns: 0,
                 task: task % tasks,
                 number,
                 release,
