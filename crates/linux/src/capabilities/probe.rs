@@ -566,6 +566,17 @@ mod tests {
     }
 
     #[test]
+    fn the_bandwidth_of_all_groups_is_understood() {
+        assert_eq!(runtime_and_period("0 1000000"), Some((0, 1_000_000)));
+        assert_eq!(
+            runtime_and_period("900000 1000000"),
+            Some((900_000, 1_000_000))
+        );
+        assert_eq!(runtime_and_period("max 0"), None);
+        assert_eq!(runtime_and_period(""), None);
+    }
+
+    #[test]
     fn leaves_no_group_behind() {
         let host = probe();
         let roots = host.cgroup_v1_roots.values().chain(&host.cgroup_v2_root);
