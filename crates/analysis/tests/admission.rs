@@ -295,3 +295,40 @@ proptest! {
         prop_assert_eq!(in_time, budgets_are_spent(&[a, b], true, slots)[1]);
     }
 }
+
+/// A server of a group is on every CPU, whichever the domain runs on, and takes from SCHED_DEADLINE's bandwidth there.
+#[test]
+fn groups_behind_servers_of_the_kernel_are_booked_on_every_cpu() {
+    let limits = HostLimits::default();
+    let group = |domain: &str, budget_ms, cpu: u32| {
+        let mut one = Owned::new(domain, BackendKind::Hcbs, budget_ms, 100, 50);
+        one.interface.cpus = [Cpu(cpu)].into();
+        one
+    };
+    let mut thread = group("thread", 50, 1);
+    thread.backend = BackendKind::Deadline;
+    let [first, second, third] = [("a", 50, 0), ("b", 40, 2), ("c", 41, 2)]
+        .map(|(name, budget_ms, cpu)| group(name, budget_ms, cpu));
+    let too_much = |active: &[&Owned], asked: &Owned| {
+        let active: Vec<_> = active.iter().map(|one| one.reserved()).collect();
+        let refused = admit(&active, &[asked.reserved()], &limits);
+        matches!(refused, Err(AdmissionRefusal::TooMuch { .. }))
+    };
+    assert!(!too_much(&[&first], &second));
+    assert!(too_much(&[&first], &third));
+    assert!(too_much(&[&thread], &third));
+    assert!(too_much(&[&third], &thread));
+    // Its threads do not run there, so that priorities are left alone.
+    let mut frozen = group("frozen", 90, 1);
+    frozen.backend = BackendKind::DsFreeze;
+    frozen.server = frozen.backend.server_kind();
+    assert!(!too_much(&[&first], &frozen));
+    assert!(!too_much(&[&frozen], &first));
+    let bounded = HostLimits {
+        groups_us: Some((50_000, 100_000)),
+        ..limits
+    };
+    let both = [first.reserved(), second.reserved()];
+    assert!(admit(&[], &both[..1], &bounded).is_ok());
+    assert!(admit(&both[..1], &both[1..], &bounded).is_err());
+}

@@ -15,7 +15,12 @@ pub(crate) enum PredictedSupply {
         behind: Vec<String>,
     },
     /// A quota caps it, and no other domain of the description runs on its CPUs.
-    Capped(ReservationServer),
+    Capped {
+        /// The rule without what is saved up for bursts: the domain gets no less.
+        server: ReservationServer,
+        /// The rule with a whole burst in every period, if there is one: the domain gets no more.
+        with_burst: Option<ReservationServer>,
+    },
     /// Nothing is known of it, for this reason.
     Unknown(String),
 }
@@ -42,13 +47,20 @@ impl PredictedSupply {
                 "{backend} is a cap and guarantees no CPU time, and domain \"{other}\" runs on the same CPU; give it \
                  another CPU, or choose a back end that guarantees a budget"
             )),
-            (Some(_), None) if resolved.options.burst.is_some() => Self::Unknown(format!(
-                "no analysis here knows the CPU time that {backend} saves up for a burst; leave `burst` out"
-            )),
-            (Some(cap), None) => Self::Capped(cap),
+            (Some(server), None) => Self::Capped {
+                server,
+                with_burst: resolved.cap_with_burst(),
+            },
         }
     }
 }
+
+/// The assumption of an answer that leaves out what a quota saves up for bursts.
+pub(crate) const BURST_LEFT_OUT: &str =
+    "the quota saves up nothing for bursts: with its burst no request is answered later";
+
+/// The assumption of an answer that gives a quota its whole burst in every period.
+pub(crate) const BURST_ALWAYS_WHOLE: &str = "the quota has saved up its whole burst in every period: in truth no request is answered sooner";
 
 /// The assumption of an answer for a domain that others may come before, if any may.
 pub(crate) fn assumption_of_precedence(behind: &[String]) -> Option<String> {

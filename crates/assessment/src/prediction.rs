@@ -16,7 +16,9 @@ use tailbound_time::{Duration, nanoseconds};
 use crate::AssessmentError;
 use crate::error::named;
 use crate::execution_times::{ServiceTimes, execution_times};
-use crate::predicted_supply::{PredictedSupply, assumption_of_precedence};
+use crate::predicted_supply::{
+    BURST_ALWAYS_WHOLE, BURST_LEFT_OUT, PredictedSupply, assumption_of_precedence,
+};
 use crate::schedulability::{CpuVerdict, refused_cpus};
 
 /// The predictions for one service in one variant.
@@ -88,6 +90,9 @@ impl From<&AnalysisError> for NoPrediction {
 /// The label of the prediction from the whole distribution of execution times.
 pub const FAITHFUL: &str = "execution times as known";
 
+/// The label of the prediction on a quota whose burst is whole in every period.
+pub const WITH_BURST: &str = "whole burst in every period";
+
 /// Predicts the response times of a service of a deployment: from all that is known of the execution times, and,
 /// where they vary, from their mean and their maximum alone (thesis, section 4.4: approximation and lower bound of
 /// the distribution function). The methods know one domain on its CPUs; what they leave out is an assumption of the
@@ -105,7 +110,11 @@ pub fn predict_service(
     let (mut prediction, assumed) = match PredictedSupply::of(deployment, &service.domain) {
         PredictedSupply::Unknown(why) => return Ok(ServicePrediction::without(why)),
         PredictedSupply::Guaranteed { server, behind } => (on(server)?, Some(behind)),
-        PredictedSupply::Capped(server) => (on(server)?, None),
+        PredictedSupply::Capped { server, with_burst } => {
+            let least = on(server)?;
+            let most = with_burst.map(on).transpose()?;
+            (between_bursts(least, most), None)
+        }
     };
     for (_, case) in &mut prediction.cases {
         match &assumed {
@@ -114,6 +123,30 @@ pub fn predict_service(
         }
     }
     Ok(prediction)
+}
+
+/// The predictions under a quota from those without what it saves up for bursts and, if it saves up anything, those with
+/// a whole burst in every period.
+///
+/// On the grid of the periods a quota with a burst has at each instant of a period at least the budget left that a quota
+/// alone has left after the same use, and at most that of a deferrable server whose budget is quota and burst. So
+/// whichever of two serves first stops first: the one with less never overtakes the other in CPU time given, and where
+/// requests are served in the order of their arrival, none is answered sooner by the one with less.
+fn between_bursts(least: ServicePrediction, most: Option<ServicePrediction>) -> ServicePrediction {
+    let (mut prediction, Some(most)) = (least.clone(), most) else {
+        return least;
+    };
+    let mut most = most.cases.into_iter();
+    let of_all_times = most.find(|(label, _)| *label == FAITHFUL);
+    let of_all_times = of_all_times.filter(|_| prediction.refused.is_none());
+    for (_, case) in &mut prediction.cases {
+        case.assume(&[BURST_LEFT_OUT.to_owned()]);
+    }
+    if let Some((_, mut case)) = of_all_times {
+        case.assume(&[BURST_ALWAYS_WHOLE.to_owned()]);
+        prediction.cases.push((WITH_BURST, case));
+    }
+    prediction
 }
 
 /// The predictions for a service that has a reservation server for itself.

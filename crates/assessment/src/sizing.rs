@@ -30,6 +30,9 @@ pub use run_budget::{CalibratedRuns, RunForecasts, RunGoal};
 
 mod run_budget;
 
+/// Why no quota with a burst is sized.
+const BURST_NOT_SIZED: &str = "quotas are sized without a burst, and are enough with one: a burst makes no response longer; leave `burst` out";
+
 /// What the hosts of a description can hold.
 pub trait HostFit {
     /// Why the back end takes no such reservation for the domain on the host, if so.
@@ -635,7 +638,11 @@ impl One<'_> {
         let deployment = deployment.map_err(|error| NotSized::Because(error.to_string()))?;
         match PredictedSupply::of(&deployment, &self.service.domain) {
             PredictedSupply::Unknown(why) => Err(NotSized::Because(why)),
-            PredictedSupply::Guaranteed { .. } | PredictedSupply::Capped(_) => {
+            PredictedSupply::Capped {
+                with_burst: Some(_),
+                ..
+            } => Err(NotSized::Because(BURST_NOT_SIZED.into())),
+            PredictedSupply::Guaranteed { .. } | PredictedSupply::Capped { .. } => {
                 Ok(ServerKind::Deferrable)
             }
         }

@@ -1,8 +1,8 @@
 //! Confinement of a domain by a cpuset: the kernel then keeps the domain's threads on its CPUs, whatever
 //! affinity they ask for (sched_setaffinity(2) masks by the cpuset, also for root).
 //!
-//! A cpuset is planned where a thread that leaves its CPU takes a real-time priority along: for `ds-freeze`
-//! and `rt-group`, and targets that are processes or single threads. `deadline` has exclusive cpusets of its
+//! A cpuset is planned where a thread that leaves its CPU takes a real-time priority along: for `ds-freeze`,
+//! `rt-group` and `hcbs`, and targets that are processes or single threads. `deadline` has exclusive cpusets of its
 //! own, and `cfs-quota` and `dedicated` raise no priority. Containers and virtual machines keep the cpusets
 //! of their runtimes, which expect to find them as they left them. Where no cpuset confines a domain, the
 //! [audit](crate::audit) alone brings its threads back.
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use tailbound_linux::scheduling::parse_cpu_list;
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
-use tailbound_model::{Cpu, CpuSet, Precedence};
+use tailbound_model::{Cpu, CpuSet};
 
 use crate::change::cpu_list;
 use crate::kernel::KernelView;
@@ -24,7 +24,7 @@ const PREFIX: &str = "tailbound-domain-";
 /// The same plan, with a cpuset around what it pins where there can be one; a line of the mapping says
 /// which one, or why there is none.
 pub(crate) fn with_cpuset(mut plan: Plan, host: &HostCapabilities, view: &dyn KernelView) -> Plan {
-    if plan.request.backend.precedence() != Precedence::Priority {
+    if !plan.request.backend.raises_priority() {
         return plan;
     }
     let line = match plan.request.target {

@@ -40,6 +40,8 @@ pub enum Feature {
     IdleGroups,
     /// Real-time budgets in a cgroup v1 cpu hierarchy (`cpu.rt_runtime_us`).
     RtRuntimeV1,
+    /// Real-time budgets in a cgroup v2 cpu hierarchy (`cpu.rt.max`), which are proposed and in no release yet.
+    RtMaxV2,
     /// A cgroup v1 cpuset hierarchy.
     CpusetV1,
     /// SCHED_FIFO for our threads.
@@ -64,7 +66,7 @@ pub enum Feature {
 
 impl Feature {
     /// All there are.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::CgroupV2,
         Self::FreezerV2,
         Self::ThreadedCgroups,
@@ -74,6 +76,7 @@ impl Feature {
         Self::QuotaBurst,
         Self::IdleGroups,
         Self::RtRuntimeV1,
+        Self::RtMaxV2,
         Self::CpusetV1,
         Self::SchedFifo,
         Self::SchedDeadline,
@@ -94,8 +97,10 @@ impl Feature {
                 Self::ThreadedCgroups,
                 Self::CpuV2,
                 Self::CpusetV2,
+                Self::RtMaxV2,
                 Self::PerfCgroupEvents,
             ],
+            Self::CpuV2 => &[Self::RtMaxV2],
             Self::SchedDeadline => &[Self::HrtickDl],
             _ => &[],
         }
@@ -190,7 +195,11 @@ pub struct HostCapabilities {
     pub rt_runtime_us: Option<i64>,
     /// `sched_rt_period_us`.
     pub rt_period_us: Option<u64>,
-    /// Whether the kernel groups real-time threads by cpu cgroup (CONFIG_RT_GROUP_SCHED in force).
+    /// What groups with real-time budgets may have of each CPU together (`cpu.rt.max` of the root of cgroup v2), as
+    /// runtime and period in microseconds; `None` where the kernel has no such bound.
+    #[serde(default)]
+    pub rt_groups_us: Option<(u64, u64)>,
+    /// Whether the kernel refuses real-time threads in cpu cgroups without a budget (CONFIG_RT_GROUP_SCHED in force).
     pub rt_group_sched: bool,
     /// What was found of every feature.
     pub findings: BTreeMap<Feature, Finding>,

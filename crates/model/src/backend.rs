@@ -33,6 +33,9 @@ pub enum BackendKind {
     Deadline,
     /// A cgroup v1 real-time group.
     RtGroup,
+    /// A cgroup v2 real-time group behind a constant-bandwidth server of the kernel (`cpu.rt.max`), which is proposed
+    /// and in no release yet.
+    Hcbs,
     /// A CFS quota: a cap, no guarantee.
     CfsQuota,
     /// A real-time priority without a budget (SCHED_FIFO): what `chrt -f` does.
@@ -102,6 +105,8 @@ pub struct BackendTraits {
     pub thread_groups: bool,
     /// Whether several CPUs can share one budget.
     pub cpus_share_budget: bool,
+    /// Whether the kernel sets the bandwidth aside on every CPU, whichever the domain runs on.
+    pub books_every_cpu: bool,
     /// The shortest period that it takes.
     pub shortest_period: Duration,
     /// The longest period that it takes.
@@ -232,6 +237,7 @@ const NO_BUDGET: BackendTraits = BackendTraits {
     process_groups: true,
     thread_groups: true,
     cpus_share_budget: false,
+    books_every_cpu: false,
     shortest_period: Duration::from_nanos(1),
     longest_period: Duration::MAX,
     smallest_budget: Duration::from_nanos(1),
@@ -294,6 +300,7 @@ const DS_FREEZE: BackendTraits = BackendTraits {
     process_groups: true,
     thread_groups: true,
     cpus_share_budget: true,
+    books_every_cpu: false,
     shortest_period: Duration::from_micros(500),
     longest_period: Duration::from_secs(60),
     smallest_budget: Duration::from_micros(100),
@@ -332,6 +339,17 @@ const DEADLINE: BackendTraits = BackendTraits {
     ..DS_FREEZE
 };
 
+/// A server of SCHED_DEADLINE on each CPU, so that its bounds hold for groups, too, in whole microseconds.
+const HCBS: BackendTraits = BackendTraits {
+    name: "hcbs",
+    title: "constant-bandwidth group",
+    process_groups: true,
+    thread_groups: true,
+    books_every_cpu: true,
+    smallest_budget: Duration::from_micros(2),
+    ..DEADLINE
+};
+
 /// The kernel takes quotas from 1 ms on (`min_cfs_quota_period`) and periods up to 1 s.
 const CFS_QUOTA: BackendTraits = BackendTraits {
     name: "cfs-quota",
@@ -365,10 +383,11 @@ const XEN_RTDS: BackendTraits = BackendTraits {
 
 impl BackendKind {
     /// Every back end.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::DsFreeze,
         Self::Deadline,
         Self::RtGroup,
+        Self::Hcbs,
         Self::CfsQuota,
         Self::Fifo,
         Self::Nice,
@@ -402,6 +421,7 @@ impl BackendKind {
             Self::DsFreeze => &DS_FREEZE,
             Self::Deadline => &DEADLINE,
             Self::RtGroup => &RT_GROUP,
+            Self::Hcbs => &HCBS,
             Self::CfsQuota => &CFS_QUOTA,
             Self::Fifo => &FIFO,
             Self::Nice => &NICE,
@@ -440,6 +460,17 @@ impl BackendKind {
     /// Whether a domain has its CPUs to itself.
     pub const fn gives_whole_cpus(self) -> bool {
         matches!(self.promise(), CpuPromise::WholeCpus)
+    }
+
+    /// Whether a domain's threads run at a real-time priority of their own group or of the host, so that one that
+    /// leaves the domain's CPUs takes it along.
+    pub fn raises_priority(self) -> bool {
+        let traits = self.traits();
+        match traits.precedence {
+            Precedence::Priority => true,
+            Precedence::Deadline => traits.thread_groups,
+            Precedence::FairShare | Precedence::Hypervisor => false,
+        }
     }
 
     /// Whether a domain may take all the time that the kernel leaves to real-time threads.

@@ -25,6 +25,9 @@ pub struct HostLimits {
     pub throttling_us: Option<(u64, u64)>,
     /// Whether the kernel has a fair server, which runs as SCHED_DEADLINE.
     pub has_fair_server: bool,
+    /// The share of each CPU that groups behind servers of the kernel may have together, as run time and period in
+    /// microseconds; `None` if SCHED_DEADLINE's own bound is theirs.
+    pub groups_us: Option<(u64, u64)>,
 }
 
 impl Default for HostLimits {
@@ -34,6 +37,7 @@ impl Default for HostLimits {
             real_time: RealTimeLimit::default(),
             throttling_us: Some(USUAL_THROTTLING_US),
             has_fair_server: true,
+            groups_us: None,
         }
     }
 }
@@ -41,8 +45,22 @@ impl Default for HostLimits {
 impl HostLimits {
     /// What reservations of one back end may use of a CPU together: `rt-group` runs as SCHED_FIFO, which
     /// throttling bounds; `ds-freeze` as well, and keeps 2 % clear of it; SCHED_DEADLINE shares it with the
-    /// fair server; caps may fill a CPU.
+    /// fair server, and what books every CPU has a bound of its own in it; caps may fill a CPU.
     pub fn bound(&self, kind: BackendKind) -> Fraction {
+        let of_all = self.bound_of_precedence(kind);
+        match self.bound_of_groups(kind) {
+            Some((run_time, period)) => of_all.min(Fraction::new(run_time, period)),
+            None => of_all,
+        }
+    }
+
+    /// The bound of groups, if the back end is one of those.
+    fn bound_of_groups(&self, kind: BackendKind) -> Option<(u64, u64)> {
+        let bound = self.groups_us.filter(|(_, period)| *period > 0);
+        bound.filter(|_| kind.traits().books_every_cpu)
+    }
+
+    fn bound_of_precedence(&self, kind: BackendKind) -> Fraction {
         let whole = Fraction::new(1, 1);
         let (run_time, period) = self.throttling_us.unwrap_or(SHARE_WITHOUT_THROTTLING);
         let share = Fraction::new(run_time, period).min(whole);
@@ -61,6 +79,11 @@ impl HostLimits {
 
     /// Why they may use no more.
     pub fn reason(&self, kind: BackendKind) -> String {
+        if let Some((run_time, period)) = self.bound_of_groups(kind)
+            && Fraction::new(run_time, period) <= self.bound_of_precedence(kind)
+        {
+            return format!("groups get {run_time} of {period} microseconds of every CPU together");
+        }
         let reason = match self.throttling_us {
             Some((run_time, period)) => {
                 format!("RT throttling: {run_time} of {period} microseconds")

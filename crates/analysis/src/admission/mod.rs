@@ -7,6 +7,9 @@
 //! of a hypervisor on all CPUs of a pool by tests of global EDF ([`pool`]). Caps promise nothing, so they
 //! take nothing from guarantees; with all guarantees they fill a CPU at most.
 //!
+//! A back end that books every CPU, such as groups behind servers of the kernel, takes its bandwidth from
+//! SCHED_DEADLINE's on all CPUs, also where its domain never runs.
+//!
 //! A budget that several CPUs share may be spent on any of them, up to a whole period a CPU. So beside others it
 //! counts on each CPU as min(budget, period), which is sound and pessimistic: what is spent on one CPU is counted on all.
 //! In return one thread alone gets that much on whichever of the CPUs it runs. On a CPU without other guarantees it
@@ -130,6 +133,12 @@ impl Reserved<'_> {
         self.interface.cpus.contains(&cpu)
     }
 
+    /// Whether the kernel counts its bandwidth among those by deadlines on a CPU.
+    fn is_booked_on(&self, cpu: Cpu) -> bool {
+        let by_deadline = self.backend.precedence() == Precedence::Deadline;
+        by_deadline && (self.holds_on(cpu) || self.backend.traits().books_every_cpu)
+    }
+
     /// Its domain, and where it is from.
     fn name(&self) -> String {
         match self.place {
@@ -152,8 +161,13 @@ pub fn admit(
     if let Some(twice) = requested.iter().find(|one| !names.insert(one.domain)) {
         return Err(duplicate(active, twice.domain));
     }
-    let cpus: BTreeSet<Cpu> = requested
-        .iter()
+    let books_all = |one: &Reserved<'_>| one.backend.traits().books_every_cpu;
+    let beside = match requested.iter().any(books_all) {
+        true => active,
+        false => &[],
+    };
+    let reservations = requested.iter().chain(beside);
+    let cpus: BTreeSet<Cpu> = reservations
         .flat_map(|one| one.interface.cpus.iter().copied())
         .collect();
     for cpu in cpus {
@@ -200,6 +214,7 @@ pub fn refusals_on(
         refusals.extend(excess(cpu, one, &held, limits));
         held.push(one);
     }
+    refusals.extend(overbooking(cpu, active, requested, limits));
     refusals.extend(late_budgets(cpu, &held, limits));
     refusals.extend(deadlines::late_budget(cpu, &held));
     refusals
@@ -288,7 +303,36 @@ fn excess(
     if !one.is_guaranteed() && !one.is_capped() {
         return None;
     }
-    let counted: Vec<_> = held.iter().filter(|other| counts(other)).collect();
+    let counted: Vec<&Reserved<'_>> = held.iter().copied().filter(|other| counts(other)).collect();
+    too_much(cpu, one, &counted, limits)
+}
+
+/// The excess of the bandwidths by deadlines on a CPU on which some are booked whose domains do not run there.
+fn overbooking(
+    cpu: Cpu,
+    active: &[Reserved<'_>],
+    requested: &[Reserved<'_>],
+    limits: &HostLimits,
+) -> Option<AdmissionRefusal> {
+    let is_booked = |one: &&Reserved<'_>| one.is_booked_on(cpu);
+    let mut counted: Vec<&Reserved<'_>> = active.iter().filter(is_booked).collect();
+    for one in requested.iter().filter(is_booked) {
+        let are_all_here = counted.iter().all(|other| other.holds_on(cpu)) && one.holds_on(cpu);
+        if !are_all_here && let Some(refusal) = too_much(cpu, one, &counted, limits) {
+            return Some(refusal);
+        }
+        counted.push(one);
+    }
+    None
+}
+
+/// The refusal of a reservation whose bandwidth, with those that are counted, is more than the bound.
+fn too_much(
+    cpu: Cpu,
+    one: &Reserved<'_>,
+    counted: &[&Reserved<'_>],
+    limits: &HostLimits,
+) -> Option<AdmissionRefusal> {
     let sum = counted
         .iter()
         .fold(Fraction::new(0, 1), |sum, other| sum + other.share());

@@ -66,13 +66,24 @@ impl ResolvedDomain {
 
     /// The rule by which a cap gives CPU time where nothing else wants the CPU; `None` of a reservation that is no cap.
     pub fn cap(&self) -> Option<ReservationServer> {
+        self.cap_of(self.interface.budget)
+    }
+
+    /// The rule of a cap that has its burst in every period; `None` without a burst. The domain gets no more CPU time in any
+    /// interval that begins with a period, and no less than by [`ResolvedDomain::cap`].
+    pub fn cap_with_burst(&self) -> Option<ReservationServer> {
+        let burst = self.options.burst?;
+        self.cap_of(self.interface.budget.saturating_add(burst))
+    }
+
+    fn cap_of(&self, quota: Duration) -> Option<ReservationServer> {
         let is_cap = self.backend.has_budget() && !self.backend.guarantees_budget();
         // The CPUs have one quota together; of a budget for each of them, that many times the budget.
         let budgets = match self.interface.budget_scope {
             BudgetScope::EachCpu => self.interface.cpus.len().max(1) as u64,
             BudgetScope::AllCpus => 1,
         };
-        let quota = self.interface.budget.checked_mul(budgets);
+        let quota = quota.checked_mul(budgets);
         is_cap.then(|| rule_of_cap(quota.unwrap_or(Duration::MAX), self.interface.period))
     }
 

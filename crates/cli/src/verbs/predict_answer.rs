@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tailbound_analysis::CapAssumption;
 use tailbound_assessment::prediction::{
-    FAITHFUL, PredictionAnswer, PromiseAnswer, QuantileBounds, ShareBounds, TimeBounds,
+    FAITHFUL, PredictionAnswer, PromiseAnswer, QuantileBounds, ShareBounds, TimeBounds, WITH_BURST,
 };
 use tailbound_distribution::{Evidence, Interval};
 use tailbound_experiment::HostPrediction;
@@ -99,6 +99,12 @@ fn tell(answers: &[PredictionAnswer], output: &Output) {
         let (service, variant) = (&answer.service, &answer.variant);
         if let Some(why) = &answer.refused {
             output.note(format!("{service} in variant {variant}: {why}"));
+        }
+        if answer.from == WITH_BURST {
+            output.note(format!(
+                "{service} in variant {variant}: the quota saves up a burst: responses lie between those without it and those \
+                 with a {WITH_BURST}"
+            ));
         }
         if let Some(responses) = &answer.responses {
             output.detail(format!(

@@ -161,6 +161,7 @@ pub fn limits_of(host: &HostCapabilities) -> HostLimits {
         real_time: real_time_limit(host.throttling()),
         throttling_us: host.rt_share(),
         has_fair_server: host.has(Feature::FairServer),
+        groups_us: host.rt_groups_us,
     }
 }
 

@@ -113,6 +113,7 @@ impl AuditedDomain {
             plan.request.backend,
             BackendKind::DsFreeze
                 | BackendKind::RtGroup
+                | BackendKind::Hcbs
                 | BackendKind::CfsQuota
                 | BackendKind::Fifo
                 | BackendKind::Nice

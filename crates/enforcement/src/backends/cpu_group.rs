@@ -76,7 +76,8 @@ impl CpuGroup {
         })
     }
 
-    fn in_v2(
+    /// The group in cgroup v2, whichever hierarchy the host's quotas are in.
+    pub fn in_v2(
         request: &ReservationRequest,
         root: &Path,
         members: &TargetMembers,

@@ -63,17 +63,7 @@ impl Backend for Deadline {
         request: &ReservationRequest,
         host: &HostCapabilities,
     ) -> Result<(), AdmissionError> {
-        check_range(request, "the kernel takes no other")?;
-        if host.has(Feature::HrtickDl) {
-            return Ok(());
-        }
-        check_range_from(
-            request,
-            host.tick() * TICKS_PER_BUDGET,
-            "without the scheduler feature HRTICK_DL the kernel ends a budget at a tick, \
-             and three ticks are the least that comes out near right; switch it on (see \
-             tailbound doctor), lengthen budget and period, or use ds-freeze",
-        )
+        check_resolution(request, host)
     }
 
     fn plan(&self, request: &ReservationRequest, site: Site<'_>) -> Result<Plan, EnforcementError> {
@@ -134,6 +124,24 @@ impl Backend for Deadline {
             },
         })
     }
+}
+
+/// Refuses lengths that the kernel takes no budgets of SCHED_DEADLINE for, or enforces only badly.
+pub(super) fn check_resolution(
+    request: &ReservationRequest,
+    host: &HostCapabilities,
+) -> Result<(), AdmissionError> {
+    check_range(request, "the kernel takes no other")?;
+    if host.has(Feature::HrtickDl) {
+        return Ok(());
+    }
+    check_range_from(
+        request,
+        host.tick() * TICKS_PER_BUDGET,
+        "without the scheduler feature HRTICK_DL the kernel ends a budget at a tick, \
+         and three ticks are the least that comes out near right; switch it on (see \
+         tailbound doctor), lengthen budget and period, or use ds-freeze",
+    )
 }
 
 /// The threads that get a budget: one per CPU.

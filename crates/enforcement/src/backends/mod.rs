@@ -6,6 +6,7 @@ pub(crate) mod deadline;
 mod dedicated;
 mod ds_freeze;
 mod fifo;
+mod hcbs;
 mod nice;
 mod none;
 mod rt_group;
@@ -25,6 +26,7 @@ pub use deadline::Deadline;
 pub use dedicated::Dedicated;
 pub use ds_freeze::DsFreeze;
 pub use fifo::Fifo;
+pub use hcbs::Hcbs;
 pub use nice::Nice;
 pub use none::Unreserved;
 pub use rt_group::RtGroup;
@@ -42,10 +44,11 @@ use crate::{Backend, Change, MissingRequirement, ReservationRequest};
 pub(crate) const THREADED_ROOT_PREFIX: &str = ".threads-";
 
 /// All back ends, the default first.
-pub const ALL: [&dyn Backend; 10] = [
+pub const ALL: [&dyn Backend; 11] = [
     &DsFreeze,
     &Deadline,
     &RtGroup,
+    &Hcbs,
     &CfsQuota,
     &Fifo,
     &Nice,
@@ -61,6 +64,7 @@ pub fn backend(kind: BackendKind) -> &'static dyn Backend {
         BackendKind::DsFreeze => &DsFreeze,
         BackendKind::Deadline => &Deadline,
         BackendKind::RtGroup => &RtGroup,
+        BackendKind::Hcbs => &Hcbs,
         BackendKind::CfsQuota => &CfsQuota,
         BackendKind::Fifo => &Fifo,
         BackendKind::Nice => &Nice,

@@ -24,7 +24,7 @@ const STARTED: u32 = 700;
 const STAND_IN: u32 = 900;
 
 /// The members of a reserved domain as described, with the keys of its reservation that depend on them.
-const NAMED: [(&str, &str); 10] = [
+const NAMED: [(&str, &str); 11] = [
     ("kind = \"process\"\ncommand = [\"a\"]", DEFERRABLE),
     ("kind = \"process\"\nbuiltin = \"cpu-hog\"", DEFERRABLE),
     ("kind = \"process\"\npids = [100, 400]", DEFERRABLE),
@@ -35,6 +35,10 @@ const NAMED: [(&str, &str); 10] = [
     (
         "kind = \"process\"\ncommand = [\"a\"]",
         "backend = \"rt-group\"",
+    ),
+    (
+        "kind = \"process\"\ncommand = [\"a\"]",
+        "backend = \"hcbs\"",
     ),
     (
         "kind = \"process\"\ncommand = [\"a\"]",

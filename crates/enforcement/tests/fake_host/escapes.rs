@@ -27,7 +27,11 @@ pub(super) fn fifo(priority: u8) -> SchedulingSetting {
 
 #[test]
 fn a_cpuset_confines_what_gets_a_priority_and_goes_again() {
-    for kind in [BackendKind::DsFreeze, BackendKind::RtGroup] {
+    for kind in [
+        BackendKind::DsFreeze,
+        BackendKind::RtGroup,
+        BackendKind::Hcbs,
+    ] {
         let (kernel, directory) = (host(), state_directory());
         let before = kernel.snapshot();
         let mut enforcer = enforcer(&kernel, directory.path());

@@ -5,6 +5,7 @@ mod dry_runs;
 mod escapes;
 pub mod fake_kernel;
 mod full_disk;
+mod group_servers;
 mod journals;
 mod machines;
 mod members;
@@ -372,6 +373,7 @@ fn an_interface_changes_in_place_or_not_at_all() {
         BackendKind::DsFreeze,
         BackendKind::Deadline,
         BackendKind::RtGroup,
+        BackendKind::Hcbs,
         BackendKind::CfsQuota,
     ] {
         for refused in 0.. {

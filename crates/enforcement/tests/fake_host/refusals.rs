@@ -125,6 +125,8 @@ fn kernels_that_lack_something_are_told_so() {
         ),
         (BackendKind::Deadline, Feature::CpusetV1, "root domain"),
         (BackendKind::RtGroup, Feature::RtRuntimeV1, "rt_runtime_us"),
+        (BackendKind::Hcbs, Feature::RtMaxV2, "cpu.rt.max"),
+        (BackendKind::Hcbs, Feature::CpuV2, "cpu.rt.max"),
     ];
     for (kind, feature, word) in cases {
         let directory = state_directory();
@@ -165,6 +167,16 @@ fn the_dry_run_speaks_the_kernel_s_words() {
         "echo 100 > /cpuset/tailbound-domain-one/cgroup.procs",
     ] {
         assert!(freeze.contains(words), "{words} in\n{freeze}");
+    }
+    let group = lines(BackendKind::Hcbs);
+    for words in [
+        "echo +cpu > /v2/tailbound/cgroup.subtree_control",
+        "echo 20000 100000 > /v2/tailbound/one/cpu.rt.max",
+        "echo 100 > /v2/tailbound/one/cgroup.procs",
+        "sched_setattr(102, {policy=SCHED_FIFO priority=80 flags=RESET_ON_FORK})",
+        "echo 1 > /cpuset/tailbound-domain-one/cpuset.cpus",
+    ] {
+        assert!(group.contains(words), "{words} in\n{group}");
     }
     let deadline = lines(BackendKind::Deadline);
     for words in [

@@ -25,7 +25,8 @@ pub fn host() -> FakeKernel {
     }
     kernel.alter(|state| {
         let v2 = Path::new(V2_ROOT);
-        let files = state.cgroups[v2].clone();
+        let mut files = state.cgroups[v2].clone();
+        files.insert("cpu.rt.max".into(), "max 0".into());
         for path in [v2.join("machine"), v2.join(CONTAINER)] {
             state.cgroups.insert(path, files.clone());
         }
@@ -88,10 +89,11 @@ pub fn request(
     }
 }
 
-pub const KINDS: [BackendKind; 9] = [
+pub const KINDS: [BackendKind; 10] = [
     BackendKind::DsFreeze,
     BackendKind::Deadline,
     BackendKind::RtGroup,
+    BackendKind::Hcbs,
     BackendKind::CfsQuota,
     BackendKind::Fifo,
     BackendKind::Nice,

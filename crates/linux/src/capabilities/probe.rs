@@ -44,6 +44,7 @@ pub(super) fn probe() -> HostCapabilities {
     }
     probe_cgroup_v2(&mut host, &hierarchies);
     probe_cgroup_v1(&mut host, &hierarchies);
+    probe_rt_groups(&mut host, &hierarchies);
     probe_policies(&mut host);
     probe_throttling(&mut host);
     probe_debugfs(&mut host);
@@ -342,6 +343,48 @@ fn probe_cgroup_v1(host: &mut HostCapabilities, hierarchies: &[Hierarchy]) {
     host.note(Feature::CpusetV1, cpuset, &mount("cpuset"));
 }
 
+/// Looks for `cpu.rt.max`. Threads of a group without a budget are then those of the nearest group above that has
+/// one, or the host's, so that none is refused its real-time policy.
+fn probe_rt_groups(host: &mut HostCapabilities, hierarchies: &[Hierarchy]) {
+    const FILE: &str = "cpu.rt.max";
+    const KERNEL: &str = "it takes a kernel with HCBS (proposed as RFC v6 in June 2026; no release has it), where the \
+                          kernel serves the budgets of groups itself; the default back end serves them without it";
+    let Some(root) = host.cgroup_v2_root.clone() else {
+        return;
+    };
+    if !host.cgroup_v2_controllers.contains("cpu") {
+        let without = format!("{} has no cpu controller, so no {FILE}", root.display());
+        host.note(Feature::RtMaxV2, Err(without), KERNEL);
+        return;
+    }
+    let file = root.join(FILE);
+    let bound = cgroup::read_control(&file).ok();
+    let bound = bound.and_then(|text| runtime_and_period(&text));
+    let remedy = format!("echo \"900000 1000000\" > {}", file.display());
+    let (outcome, remedy) = match bound {
+        Some((0, _)) => {
+            let off = format!("{} is 0: groups have no real-time budgets", file.display());
+            (Err(off), remedy.as_str())
+        }
+        Some((runtime, period)) => {
+            let share = format!(
+                "groups get at most {runtime} of every {period} microseconds of a CPU together"
+            );
+            (Ok(share), "")
+        }
+        None => (v2_file(hierarchies, FILE), KERNEL),
+    };
+    host.rt_group_sched &= bound.is_none() && outcome.is_err();
+    host.rt_groups_us = bound;
+    host.note(Feature::RtMaxV2, outcome, remedy);
+}
+
+/// The two numbers of `cpu.rt.max`; `None` where no bound is set.
+fn runtime_and_period(text: &str) -> Option<(u64, u64)> {
+    let (runtime, period) = text.split_once(' ')?;
+    Some((runtime.parse().ok()?, period.parse().ok()?))
+}
+
 /// A group of cgroup v2 shows the files of a controller only where its parent hands the controller down, which
 /// the groups below the root are asked for.
 fn v2_file(hierarchies: &[Hierarchy], file: &str) -> Result<String, String> {
@@ -520,6 +563,17 @@ mod tests {
         assert_eq!(version_of_release("6.18.44-fc"), Some((6, 18)));
         assert_eq!(version_of_release("6.1-rc3"), Some((6, 1)));
         assert_eq!(version_of_release("rubbish"), None);
+    }
+
+    #[test]
+    fn the_bandwidth_of_all_groups_is_understood() {
+        assert_eq!(runtime_and_period("0 1000000"), Some((0, 1_000_000)));
+        assert_eq!(
+            runtime_and_period("900000 1000000"),
+            Some((900_000, 1_000_000))
+        );
+        assert_eq!(runtime_and_period("max 0"), None);
+        assert_eq!(runtime_and_period(""), None);
     }
 
     #[test]

@@ -141,7 +141,13 @@ fn scheduling(
             properties.insert("policy".into(), json!("SCHED_OTHER"));
             properties.insert("priority".into(), json!(nice));
         }
-        (BackendKind::DsFreeze | BackendKind::RtGroup | BackendKind::Deadline, ..) => {
+        (
+            BackendKind::DsFreeze
+            | BackendKind::RtGroup
+            | BackendKind::Hcbs
+            | BackendKind::Deadline,
+            ..,
+        ) => {
             properties.insert("policy".into(), json!("SCHED_FIFO"));
             properties.insert("priority".into(), json!(reservation.priority.0));
             comments.push(format!(

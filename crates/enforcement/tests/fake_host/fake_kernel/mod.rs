@@ -7,6 +7,7 @@
 
 mod disk;
 mod managers;
+mod real_time_groups;
 mod xen;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,6 +99,10 @@ impl FakeKernel {
                     files.insert("cpuset.cpus".into(), format!("0-{}", CPUS - 1));
                     files.insert("cpuset.mems".into(), "0".into());
                 }
+                if root == V2_ROOT {
+                    let all = real_time_groups::ALL_GROUPS.into();
+                    files.insert(real_time_groups::BANDWIDTH.into(), all);
+                }
                 if root == CPU_ROOT {
                     files.insert("cpu.rt_runtime_us".into(), "950000".into());
                 }
@@ -133,6 +138,7 @@ impl FakeKernel {
                 .into(),
             rt_runtime_us: Some(950_000),
             rt_period_us: Some(1_000_000),
+            rt_groups_us: Some(real_time_groups::ALL_GROUPS_US),
             rt_group_sched: true,
             findings: Feature::ALL.map(finding).into(),
             ..HostCapabilities::default()
@@ -258,6 +264,7 @@ fn default_files(directory: &Path) -> BTreeMap<String, String> {
             ("cpu.max.burst", "0"),
             ("cpu.weight", "100"),
             ("cpu.idle", "0"),
+            ("cpu.rt.max", "max 0"),
             ("cpuset.cpus", ""),
         ],
         () if directory.starts_with(CPU_ROOT) => &[
@@ -294,10 +301,14 @@ impl FakeState {
     }
 
     fn enter(&mut self, tid: u32, directory: &Path) -> io::Result<()> {
-        let files = self.cgroups.get(directory).ok_or(io::ErrorKind::NotFound)?;
-        let cpus = files.get("cpuset.cpus").cloned();
+        self.cgroups.get(directory).ok_or(io::ErrorKind::NotFound)?;
         let root = root_of(directory)?;
         let in_v2 = root == Path::new(V2_ROOT);
+        if in_v2 {
+            self.check_entry(tid, directory)?;
+        }
+        let files = self.cgroups.get(directory);
+        let cpus = files.and_then(|files| files.get("cpuset.cpus").cloned());
         let thread = self.thread_mut(tid)?;
         thread.cgroups.insert(root, directory.into());
         let cpus = parse_cpu_list(&cpus.unwrap_or_default()).map_err(io::Error::other)?;
@@ -530,6 +541,9 @@ impl KernelState for FakeKernel {
 
     fn write_file(&mut self, file: &Path, value: &str) -> io::Result<()> {
         self.write(|state| {
+            if file.ends_with(real_time_groups::BANDWIDTH) {
+                state.check_bandwidth(file, value)?;
+            }
             let directory = file.parent().and_then(|path| state.cgroups.get_mut(path));
             let name = file
                 .file_name()
