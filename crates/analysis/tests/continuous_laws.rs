@@ -131,14 +131,21 @@ fn the_mean_of_pairs_of_exponential_jobs_is_that_of_the_closed_form() {
         let mut setting = exponential(ReservationServer::Dedicated, load / 2.0);
         setting.queue.batches = vec![(2, 1.0)];
         let prediction = setting.predict(&SharpPoints::default()).unwrap();
-        assert_eq!(prediction.overall.provenance.evidence, Evidence::Bound);
+        let proved = prediction.proved.as_ref().unwrap();
+        assert_eq!(proved.overall.provenance.evidence, Evidence::Bound);
         assert!((prediction.utilisation - load).abs() < 1e-9);
         // E[S^2] / (2 E[S]) of two exponential jobs of mean m is 6 m^2 / 4 m.
         let mean = 2e-3 * (load / (1.0 - load) * 1.5 + 1.5);
-        let bounds = prediction.mean().unwrap();
+        let bounds = proved.mean().unwrap();
         let (low, high) = (bounds.low.as_secs_f64(), bounds.high.unwrap().as_secs_f64());
         assert!(low <= mean && mean <= high, "{load}: {bounds:?}");
         assert!(high / low < 1.15, "{load}: {bounds:?}");
+        let estimate = prediction.mean().unwrap();
+        let ends = [estimate.low, estimate.high.unwrap()].map(Duration::as_secs_f64);
+        assert!(
+            ends.iter().all(|end| (end / mean - 1.0).abs() < 1e-3),
+            "{load}: {estimate:?}"
+        );
     }
 }
 

@@ -6,8 +6,8 @@
 /// The moments of what a period brings and takes, in steps of a lattice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeriodMoments {
-    pub budget: f64,
-    pub period: f64,
+    pub budget_steps: f64,
+    pub period_steps: f64,
     /// The mean number of jobs in a period, or of batches.
     pub jobs: f64,
     /// The mean of their sizes.
@@ -33,10 +33,10 @@ impl Diffusion {
         /// The mean overshoot of a random walk of normal steps (Siegmund 1985), in standard deviations.
         const OVERSHOOT: f64 = 0.582_6;
         let variance = of.jobs * of.square;
-        let idle = (1.0 - of.budget / of.period).max(0.0);
+        let idle = (1.0 - of.budget_steps / of.period_steps).max(0.0);
         let overshoot = OVERSHOOT * (variance * idle).sqrt() + 0.5 * of.square / of.size;
         Self {
-            drift: periods * (of.budget - of.jobs * of.size) / stride,
+            drift: periods * (of.budget_steps - of.jobs * of.size) / stride,
             half_variance: periods * 0.5 * variance / (stride * stride),
             overshoot: overshoot.max(1.0) / stride,
         }
@@ -74,8 +74,8 @@ mod tests {
     #[test]
     fn the_sum_of_changes_solves_the_equation_of_the_motion() {
         let moments = PeriodMoments {
-            budget: 12.0,
-            period: 20.0,
+            budget_steps: 12.0,
+            period_steps: 20.0,
             jobs: 2.0,
             size: 5.5,
             square: 36.0,

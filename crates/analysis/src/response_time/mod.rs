@@ -1,5 +1,6 @@
 //! Response-time distributions of a service on a reservation.
 
+mod anderson;
 mod answers;
 mod batch_work;
 mod continuous;
@@ -7,7 +8,6 @@ mod described_queue;
 mod diffusion;
 mod execution_range;
 mod lattice;
-mod mixing;
 mod promise_judge;
 mod queue;
 mod schedule;

@@ -9,8 +9,8 @@ use super::linear::Banded;
 use super::norm::Norm;
 use super::rows::Rows;
 use crate::AnalysisError;
+use crate::response_time::anderson::Mixing;
 use crate::response_time::diffusion::Diffusion;
-use crate::response_time::mixing::Mixing;
 
 /// By how much an iteration brings the residual down, at most, and next to the tolerance.
 const SETTLED: f64 = 1e-13;

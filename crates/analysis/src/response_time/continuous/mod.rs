@@ -96,8 +96,8 @@ impl StepQueue {
         let squares = self.work.sizes.iter();
         let square: f64 = squares.map(|(size, p)| (size * size) as f64 * p).sum();
         PeriodMoments {
-            budget: self.budget_steps as f64,
-            period: self.period_steps,
+            budget_steps: self.budget_steps as f64,
+            period_steps: self.period_steps,
             jobs: self.work.rate * self.period_steps,
             size: self.work.mean() * stride,
             square: square * stride * stride,

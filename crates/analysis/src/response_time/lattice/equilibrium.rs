@@ -22,8 +22,8 @@ use num_integer::gcd;
 use super::boundary::{LatticeQueue, Passages, PeriodSweep, probabilities};
 use super::rounding::BracketSide;
 use crate::SearchWatch;
+use crate::response_time::anderson::Mixing;
 use crate::response_time::diffusion::{Diffusion, PeriodMoments};
-use crate::response_time::mixing::Mixing;
 
 /// The error at which the search for a guess ends, where response times are to be as sharp as can be.
 pub(super) const PRECISION: f64 = 1e-7;
@@ -50,13 +50,13 @@ pub(super) fn workload(
     side: BracketSide,
     (precision, watch): (f64, &dyn SearchWatch),
 ) -> Vec<f64> {
-    let search = Search::new(queue, passages, side, precision);
+    let search = LawSearch::new(queue, passages, side, precision);
     let bound = search.bound(precision, watch);
-    let tighter = |(bound, known): (&f64, &f64)| match side {
-        BracketSide::Pessimistic => bound.max(*known),
-        BracketSide::Optimistic => bound.min(*known),
+    let tighter = |(bound, given): (&f64, &f64)| match side {
+        BracketSide::Pessimistic => bound.max(*given),
+        BracketSide::Optimistic => bound.min(*given),
     };
-    let mut cumulative: Vec<f64> = bound.iter().zip(&search.known).map(tighter).collect();
+    let mut cumulative: Vec<f64> = bound.iter().zip(&search.given).map(tighter).collect();
     if let (BracketSide::Optimistic, Some(last)) = (side, cumulative.last_mut()) {
         *last = 1.0;
     }
@@ -64,20 +64,20 @@ pub(super) fn workload(
 }
 
 /// The search for a guess that proves a bound.
-struct Search<'a> {
+struct LawSearch<'a> {
     side: BracketSide,
     /// The last workload of which the guess says something.
     last: usize,
     /// A bound that needs no search: Lundberg's, or 1. A period takes the workload down by a budget at most, so that it
     /// counts for so much beyond the last workload.
-    known: Vec<f64>,
+    given: Vec<f64>,
     decay: f64,
     sweep: PeriodSweep<'a>,
     weight: ErrorWeight,
     blur: Blur,
 }
 
-impl<'a> Search<'a> {
+impl<'a> LawSearch<'a> {
     fn new(
         queue: &'a LatticeQueue,
         passages: &'a Passages,
@@ -89,14 +89,14 @@ impl<'a> Search<'a> {
         let last = wanted.ceil().min(MOST_STATES) as usize + 1;
         let beyond = last + queue.budget_steps;
         let lundberg = |z| -(-decay * z as f64).exp_m1();
-        let known = match side {
+        let given = match side {
             BracketSide::Pessimistic => (0..=beyond).map(lundberg).collect(),
             BracketSide::Optimistic => vec![1.0; beyond + 1],
         };
         Self {
             side,
             last,
-            known,
+            given,
             decay,
             sweep: PeriodSweep::new(queue, passages, beyond),
             weight: ErrorWeight::new(queue, PART_OF_DECAY * decay),
@@ -111,7 +111,7 @@ impl<'a> Search<'a> {
         let mut memory = self.sweep.memory();
         let mut mixing = Mixing::default();
         let mut law = self.law(self.blur.guess(self.decay, self.last + 1));
-        let mut best = (f64::INFINITY, self.known[..=self.last].to_vec());
+        let mut best = (f64::INFINITY, self.given[..=self.last].to_vec());
         let mut since_best = 0;
         let mut start = law.clone();
         for swept in 1..=most {
@@ -145,13 +145,13 @@ impl<'a> Search<'a> {
     /// The least distribution function that is nowhere below a guess, and is the known bound beyond the last workload.
     fn law(&self, mut guess: Vec<f64>) -> Vec<f64> {
         guess.truncate(self.last + 1);
-        let most = self.known[self.last + 1];
+        let most = self.given[self.last + 1];
         let mut highest = 0.0_f64;
         for value in &mut guess {
             highest = highest.max(value.min(most));
             *value = highest;
         }
-        guess.extend(&self.known[self.last + 1..]);
+        guess.extend(&self.given[self.last + 1..]);
         guess
     }
 }
@@ -240,8 +240,8 @@ impl Blur {
         let stride = occurring.fold(queue.budget_steps, |divisor, (size, _)| gcd(divisor, size));
         let (size, square) = queue.work.size_moments();
         let of = PeriodMoments {
-            budget: queue.budget_steps as f64,
-            period: queue.period_steps as f64,
+            budget_steps: queue.budget_steps as f64,
+            period_steps: queue.period_steps as f64,
             jobs: queue.work.jobs_per_step * queue.period_steps as f64,
             size,
             square,
@@ -290,12 +290,17 @@ mod tests {
     use crate::Unwatched;
 
     /// A queue with jobs of one and of `long` strides, and so much load.
-    fn queue(stride: usize, budget: usize, idle: usize, long: usize, load: f64) -> LatticeQueue {
+    fn queue(
+        stride: usize,
+        (budget_strides, idle_strides): (usize, usize),
+        long: usize,
+        load: f64,
+    ) -> LatticeQueue {
         let mut sizes = vec![0.0; long * stride + 1];
         sizes[stride] += 0.5;
         sizes[long * stride] += 0.5;
         let mean = stride as f64 * (1.0 + long as f64) / 2.0;
-        let (budget, idle) = (budget * stride, idle * stride);
+        let (budget, idle) = (budget_strides * stride, idle_strides * stride);
         let bandwidth = budget as f64 / (budget + idle) as f64;
         LatticeQueue {
             work: LatticeWork {
@@ -329,7 +334,7 @@ mod tests {
         fn bounds_from_both_sides_meet_and_do_not_cross(
             stride in 1_usize..4, budget in 1_usize..10, idle in 0_usize..8, long in 1_usize..30, load in 0.3..0.9_f64,
         ) {
-            let queue = queue(stride, budget, idle, long, load);
+            let queue = queue(stride, (budget, idle), long, load);
             let passages = Passages::of(&queue);
             let lower = cumulative(&queue, &passages, BracketSide::Pessimistic);
             let upper = cumulative(&queue, &passages, BracketSide::Optimistic);
@@ -344,11 +349,11 @@ mod tests {
             budget in 1_usize..10, idle in 0_usize..8, long in 1_usize..10, load in 0.3..0.85_f64,
             rises in prop::collection::vec(0.0..1.0_f64, 40),
         ) {
-            let queue = queue(1, budget, idle, long, load);
+            let queue = queue(1, (budget, idle), long, load);
             let passages = Passages::of(&queue);
             for (side, sign) in [(BracketSide::Pessimistic, 1.0), (BracketSide::Optimistic, -1.0)] {
                 let truth = cumulative(&queue, &passages, side);
-                let search = Search::new(&queue, &passages, side, 1e-7);
+                let search = LawSearch::new(&queue, &passages, side, 1e-7);
                 let all: f64 = rises.iter().sum();
                 let drawn: Vec<f64> = rises.iter().map(|rise| rise / all.max(1e-3)).collect();
                 let mut guess = sums(&drawn);
@@ -368,21 +373,21 @@ mod tests {
     /// everything that is stopped sooner is a bound as well.
     #[test]
     fn a_stopped_search_leaves_a_bound_and_a_patient_one_ends() {
-        let queue = queue(1, 6, 4, 3, 0.97);
+        let queue = queue(1, (6, 4), 3, 0.97);
         let passages = Passages::of(&queue);
         let lower = cumulative(&queue, &passages, BracketSide::Pessimistic);
         let upper = cumulative(&queue, &passages, BracketSide::Optimistic);
-        let search = Search::new(&queue, &passages, BracketSide::Pessimistic, 1e-7);
-        let stopped = search.bound(1e-7, &Stopped);
+        let search = LawSearch::new(&queue, &passages, BracketSide::Pessimistic, 1e-7);
+        let stopped = search.bound(1e-7, &ImpatientWatch);
         assert!(lower.iter().zip(&upper).all(|(l, u)| u - l < 1e-6));
         assert!(stopped.iter().zip(&upper).all(|(s, u)| s - u < 1e-9));
         assert!(stopped.iter().zip(&lower).any(|(s, l)| l - s > 1e-3));
     }
 
     #[derive(Debug)]
-    struct Stopped;
+    struct ImpatientWatch;
 
-    impl SearchWatch for Stopped {
+    impl SearchWatch for ImpatientWatch {
         fn is_stopped(&self) -> bool {
             true
         }

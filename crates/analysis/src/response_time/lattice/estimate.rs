@@ -8,7 +8,7 @@ use tailbound_distribution::Interval;
 use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
 
-use super::{BracketSide, JobStream, Lattice, LatticeLaws, LatticePlan, Places};
+use super::{BracketSide, JobStream, Lattice, LatticeLaws, LatticePlaces, LatticePlan};
 use crate::{SharpPoints, Unwatched};
 
 /// The steps of the lattices, in those of the finest one: each is twice the one before.
@@ -97,7 +97,7 @@ impl LatticePlan<'_> {
         if !queue.is_stable() {
             return None;
         }
-        let asked = (BracketSide::Pessimistic, Places::All);
+        let asked = (BracketSide::Pessimistic, LatticePlaces::All);
         let values = self.values(&queue, &jobs[..1], asked, &Unwatched)?;
         // The value for responses from k steps on is that of jobs that come at the end of a step and are done after one
         // step less, exactly; on a CPU of its own it is that of jobs that are done after k steps.

@@ -8,7 +8,6 @@
 
 mod boundary;
 mod compound;
-mod constant_speed;
 mod equilibrium;
 mod estimate;
 mod response;
@@ -16,6 +15,7 @@ mod rounding;
 mod seldom_used_up;
 mod share;
 mod share_bounds;
+mod steady_cpu;
 
 use num_integer::gcd;
 use tailbound_distribution::{Distribution, Interval, Provenance, StepCdf};
@@ -95,7 +95,7 @@ pub(super) struct LatticeAnswer {
     /// The length of a step.
     pub step: Duration,
     /// The supply for which the response times were computed.
-    pub supply: Supply,
+    pub supply: LatticeSupply,
     /// Whether the load, with execution times rounded up, stays below what the reservation gives. If not, the
     /// pessimistic ends are those of the tail.
     pub pessimistic_is_stable: bool,
@@ -107,11 +107,13 @@ impl LatticeAnswer {
     /// The method by name, with its source.
     pub(super) fn method(&self) -> &'static str {
         match self.supply {
-            Supply::OwnCpu | Supply::SeldomUsedUp => "M/G/1 on a lattice (Pollaczek and Khinchine)",
-            Supply::ConstantSpeed { .. } => {
+            LatticeSupply::OwnCpu | LatticeSupply::SeldomUsedUp => {
+                "M/G/1 on a lattice (Pollaczek and Khinchine)"
+            }
+            LatticeSupply::ConstantSpeed { .. } => {
                 "M/G/1 on a lattice (Pollaczek and Khinchine), between CPUs of constant speed"
             }
-            Supply::Server => {
+            LatticeSupply::Server => {
                 "M/G/1 on a reservation server: first passages on a lattice, started from the workload \
                  at replenishments (Li 2021, Theorem 5)"
             }
@@ -122,11 +124,11 @@ impl LatticeAnswer {
     pub(super) fn rounding(&self) -> String {
         let step = self.step;
         let supply = match self.supply {
-            Supply::Server | Supply::OwnCpu => String::new(),
-            Supply::SeldomUsedUp => "less than one job in 10^14 comes near a used-up budget, so that the CPU is as good \
+            LatticeSupply::Server | LatticeSupply::OwnCpu => String::new(),
+            LatticeSupply::SeldomUsedUp => "less than one job in 10^14 comes near a used-up budget, so that the CPU is as good \
                                      as its own; "
                 .into(),
-            Supply::ConstantSpeed { shorter, longer } => format!(
+            LatticeSupply::ConstantSpeed { shorter, longer } => format!(
                 "responses are at most {shorter} shorter and {longer} longer than on a CPU whose speed is the bandwidth; "
             ),
         };
@@ -142,7 +144,7 @@ impl LatticeAnswer {
 
 /// A supply of CPU time for which response times are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Supply {
+pub(super) enum LatticeSupply {
     /// The server's as it is.
     Server,
     /// A CPU of its own.
@@ -201,12 +203,12 @@ pub(super) fn response_times(
     let in_practice = server_in_practice(streams, server);
     let plan = LatticePlan::of(streams, in_practice, overhead)?;
     if plan.jobs_per_period() * FINE < FEWEST_POINTS {
-        return constant_speed::answer(&plan, watch);
+        return steady_cpu::answer(&plan, watch);
     }
     let answer = plan.answer_or_coarse_one(watch)?;
     let supply = match in_practice == server {
         true => answer.supply,
-        false => Supply::SeldomUsedUp,
+        false => LatticeSupply::SeldomUsedUp,
     };
     Ok(LatticeAnswer { supply, ..answer })
 }
@@ -233,7 +235,7 @@ struct LatticeLaws {
 
 /// The places in a period for which responses are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Places {
+enum LatticePlaces {
     /// Each step.
     All,
     /// As many as are worth their time; bounds stay bounds.
@@ -340,8 +342,8 @@ impl<'a> LatticePlan<'a> {
             per_stream,
             step: lattice.time(1, BracketSide::Pessimistic),
             supply: match self.kind {
-                None => Supply::OwnCpu,
-                Some(_) => Supply::Server,
+                None => LatticeSupply::OwnCpu,
+                Some(_) => LatticeSupply::Server,
             },
             pessimistic_is_stable,
             is_stopped: false,
@@ -496,7 +498,7 @@ impl<'a> LatticePlan<'a> {
         let shortest: Vec<Duration> = shortest.map(Duration::from_nanos).collect();
         let stable = queue.is_stable();
         let values = match stable {
-            true => self.values(&queue, &jobs, (side, Places::Enough), watch),
+            true => self.values(&queue, &jobs, (side, LatticePlaces::Enough), watch),
             false if side == BracketSide::Pessimistic => Some(vec![Vec::new(); shortest.len()]),
             false => {
                 return Err(AnalysisError::Invalid {
@@ -530,7 +532,7 @@ impl<'a> LatticePlan<'a> {
         &self,
         queue: &LatticeQueue,
         jobs: &[Vec<f64>],
-        (side, places): (BracketSide, Places),
+        (side, places): (BracketSide, LatticePlaces),
         watch: &dyn SearchWatch,
     ) -> Option<Vec<Vec<f64>>> {
         let length = self.length(queue, &jobs[0]);
@@ -551,8 +553,8 @@ impl<'a> LatticePlan<'a> {
                     side,
                 };
                 let stride = match places {
-                    Places::All => 1,
-                    Places::Enough => {
+                    LatticePlaces::All => 1,
+                    LatticePlaces::Enough => {
                         responses.stride(jobs.iter().map(Vec::len).max().unwrap_or(0))
                     }
                 };

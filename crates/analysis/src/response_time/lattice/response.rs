@@ -139,13 +139,7 @@ impl LatticeResponses<'_> {
             }
             if n >= idle_until && n < period {
                 let empty = &empty[n - idle_until..n - idle_until + stride];
-                let values = wasted.iter_mut().zip(&mut position);
-                for ((w, p), (x, s)) in values.zip(step.iter().zip(&shift)) {
-                    for probability in empty {
-                        *w = (*w + p.scale(*probability)) * *x;
-                        *p *= *s;
-                    }
-                }
+                waste((&mut wasted, &mut position), (&step, &shift), empty);
             }
             multiply(&mut arrived, &steps);
             n += stride;
@@ -158,9 +152,9 @@ impl LatticeResponses<'_> {
     fn early(&self, job: &[f64]) -> Vec<Vec<f64>> {
         let (budget, period) = (self.queue.budget_steps, self.queue.period_steps);
         let within = |law: &[f64]| law[..law.len().min(budget + 1)].to_vec();
-        let mut found = sum_of(&within(self.start), &within(job));
-        found.truncate(budget + 1);
-        let mut rows = self.queue.work.rows(period, &found, |_| budget + 1);
+        let mut ahead = sum_of(&within(self.start), &within(job));
+        ahead.truncate(budget + 1);
+        let mut rows = self.queue.work.rows(period, &ahead, |_| budget + 1);
         for row in &mut rows {
             let mut sum = 0.0;
             for value in row {
@@ -242,6 +236,22 @@ fn join(real: &[Complex], imaginary: &[Complex], size: usize, both: &mut Vec<Com
     let mirrored = pairs().take(size.div_ceil(2)).skip(1).rev();
     both.extend(mirrored.map(|(re, im)| re.conj() + turned(im.conj())));
     debug_assert_eq!(both.len(), size, "the halves belong to this size");
+}
+
+/// Takes steps in which the queue is empty with the probabilities `empty`: adds to what is wasted, and goes on with the
+/// position. `step` is the work of a step, `shift` a step of the position.
+fn waste(
+    (wasted, position): (&mut [Complex], &mut [Complex]),
+    (step, shift): (&[Complex], &[Complex]),
+    empty: &[f64],
+) {
+    let values = wasted.iter_mut().zip(position);
+    for ((w, p), (x, s)) in values.zip(step.iter().zip(shift)) {
+        for probability in empty {
+            *w = (*w + p.scale(*probability)) * *x;
+            *p *= *s;
+        }
+    }
 }
 
 /// Multiplies values by factors, one by one.

@@ -10,7 +10,7 @@ use tailbound_distribution::StepCdf;
 use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
 
-use super::{Enclosure, JobStream, LatticeAnswer, LatticePlan, Supply};
+use super::{Enclosure, JobStream, LatticeAnswer, LatticePlan, LatticeSupply};
 use crate::{AnalysisError, SearchWatch};
 
 /// The response times under `plan`, from those on CPUs of constant speed.
@@ -52,7 +52,7 @@ pub(super) fn answer(
             .map(|(one, shortest)| slowed.enclosure(one, shortest))
             .collect::<Result<_, _>>()?,
         step: slowed.time(answer.step),
-        supply: Supply::ConstantSpeed {
+        supply: LatticeSupply::ConstantSpeed {
             shorter: slowed.shorter,
             longer: slowed.longer,
         },

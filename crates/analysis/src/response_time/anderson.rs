@@ -11,7 +11,7 @@ const NEW: f64 = 1e-10;
 #[derive(Debug, Default)]
 pub(super) struct Mixing {
     last: Option<LastStep>,
-    differences: VecDeque<Difference>,
+    differences: VecDeque<StepDifference>,
 }
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ struct LastStep {
 
 /// The changes from a guess to the next one.
 #[derive(Debug)]
-struct Difference {
+struct StepDifference {
     /// Of the step.
     step: Vec<f64>,
     /// Of the guess with its step.
@@ -103,7 +103,7 @@ impl Mixing {
 
 impl LastStep {
     /// The difference to the next guess and its step, which has the scalar products `products` with the differences.
-    fn until(&self, guess: &[f64], step: &[f64], products: &[f64]) -> Difference {
+    fn until(&self, guess: &[f64], step: &[f64], products: &[f64]) -> StepDifference {
         let changes = |now: &[f64], before: &[f64]| -> Vec<f64> {
             now.iter().zip(before).map(|(n, b)| n - b).collect()
         };
@@ -112,7 +112,7 @@ impl LastStep {
         target.iter_mut().zip(&step).for_each(|(t, s)| *t += s);
         let mut products = changes(products, &self.products);
         products.push(product(&step, &step));
-        Difference {
+        StepDifference {
             step,
             target,
             products,
