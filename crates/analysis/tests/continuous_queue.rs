@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use tailbound_analysis::SharpPoints;
 use tailbound_analysis::response_time::{PoissonQueue, QueueResponses};
 use tailbound_model::ReservationServer;
 use tailbound_time::{Duration, Rate};
@@ -327,5 +328,45 @@ proptest! {
         if bounds.low > seconds(1.0) {
             prop_assert!(responses.cdf(bounds.low).lower <= p + 1e-9);
         }
+    }
+}
+
+const PERCENTILES: [f64; 4] = [0.1, 0.5, 0.9, 0.999];
+
+/// Where a period is far shorter than an execution time, the proved bracket is that of CPUs of constant speed.
+#[test]
+fn short_periods_are_bracketed_narrowly_around_the_exact_answer() {
+    for server in [deferrable(0.6e-3, 1e-3), periodic(0.6e-3, 1e-3)] {
+        let queue = queue(3.0, &[(0.1, 1.0)], server);
+        let exact = queue.solve().unwrap();
+        let prediction = queue.predict("queue", &SharpPoints::default()).unwrap();
+        let proved = prediction.proved.unwrap();
+        assert!(proved.overall.provenance.method.contains("constant speed"));
+        for probability in PERCENTILES {
+            let at = exact.quantile(probability).unwrap();
+            let bounds = proved.overall.quantile(probability).unwrap();
+            let (low, high) = (bounds.low, bounds.high.unwrap());
+            assert!(low <= at.high.unwrap() && at.low <= high, "{at:?} {bounds:?}");
+            assert!(high.saturating_sub(low) < seconds(4e-3), "{bounds:?}");
+        }
+        let (mean, bounds) = (exact.mean(), proved.mean.unwrap());
+        assert!(bounds.low <= mean.high.unwrap() && mean.low <= bounds.high.unwrap());
+    }
+}
+
+/// A period has room for twice as many jobs as come, give or take eighteen standard deviations.
+#[test]
+fn a_budget_that_is_never_used_up_is_a_cpu_of_ones_own() {
+    let queue = queue(3_000.0, &[(1e-4, 1.0)], deferrable(0.06, 0.1));
+    let exact = queue.solve().unwrap();
+    let prediction = queue.predict("queue", &SharpPoints::default()).unwrap();
+    let proved = prediction.proved.unwrap();
+    assert!(prediction.assumptions.iter().any(|one| one.contains("as good as its own")));
+    for probability in PERCENTILES {
+        let at = exact.quantile(probability).unwrap();
+        let bounds = proved.overall.quantile(probability).unwrap();
+        let (low, high) = (bounds.low, bounds.high.unwrap());
+        assert!(low <= at.high.unwrap() && at.low <= high, "{at:?} {bounds:?}");
+        assert!(high.saturating_sub(low) < seconds(5e-6), "{bounds:?}");
     }
 }
