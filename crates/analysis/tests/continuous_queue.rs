@@ -346,7 +346,10 @@ fn short_periods_are_bracketed_narrowly_around_the_exact_answer() {
             let at = exact.quantile(probability).unwrap();
             let bounds = proved.overall.quantile(probability).unwrap();
             let (low, high) = (bounds.low, bounds.high.unwrap());
-            assert!(low <= at.high.unwrap() && at.low <= high, "{at:?} {bounds:?}");
+            assert!(
+                low <= at.high.unwrap() && at.low <= high,
+                "{at:?} {bounds:?}"
+            );
             assert!(high.saturating_sub(low) < seconds(4e-3), "{bounds:?}");
         }
         let (mean, bounds) = (exact.mean(), proved.mean.unwrap());
@@ -361,12 +364,20 @@ fn a_budget_that_is_never_used_up_is_a_cpu_of_ones_own() {
     let exact = queue.solve().unwrap();
     let prediction = queue.predict("queue", &SharpPoints::default()).unwrap();
     let proved = prediction.proved.unwrap();
-    assert!(prediction.assumptions.iter().any(|one| one.contains("as good as its own")));
+    assert!(
+        prediction
+            .assumptions
+            .iter()
+            .any(|one| one.contains("as good as its own"))
+    );
     for probability in PERCENTILES {
         let at = exact.quantile(probability).unwrap();
         let bounds = proved.overall.quantile(probability).unwrap();
         let (low, high) = (bounds.low, bounds.high.unwrap());
-        assert!(low <= at.high.unwrap() && at.low <= high, "{at:?} {bounds:?}");
+        assert!(
+            low <= at.high.unwrap() && at.low <= high,
+            "{at:?} {bounds:?}"
+        );
         assert!(high.saturating_sub(low) < seconds(5e-6), "{bounds:?}");
     }
 }

@@ -429,3 +429,53 @@ fn direct(long: &[f64], short: &[f64]) -> Vec<f64> {
     }
     sums
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::equilibrium;
+    use super::*;
+    use crate::Unwatched;
+
+    /// A place stands for those before it or after it, on the side that keeps a bound one.
+    #[test]
+    fn fewer_places_give_wider_bounds() {
+        let sizes = vec![0.0, 0.2, 0.0, 0.5, 0.2, 0.0, 0.0, 0.1];
+        let queue = LatticeQueue {
+            work: LatticeWork {
+                jobs_per_step: 0.14,
+                sizes: sizes.clone(),
+            },
+            budget_steps: 8,
+            period_steps: 12,
+        };
+        let passages = Passages::of(&queue);
+        for kind in [BudgetUse::Deferrable, BudgetUse::Periodic] {
+            for side in [BracketSide::Optimistic, BracketSide::Pessimistic] {
+                let start = equilibrium::workload(&queue, &passages, side, (1e-7, &Unwatched));
+                let responses = LatticeResponses {
+                    queue: &queue,
+                    passages: &passages,
+                    start: &start,
+                    kind,
+                    side,
+                };
+                let of = |stride| {
+                    responses
+                        .of(&sizes, (60, stride), &Unwatched)
+                        .unwrap_or_default()
+                };
+                let (all, few) = (of(1), of(4));
+                assert_eq!((all.len(), few.len()), (60, 60));
+                for (k, (all_places, few_places)) in all.iter().zip(&few).enumerate() {
+                    let wrong = match side {
+                        BracketSide::Pessimistic => few_places - all_places,
+                        BracketSide::Optimistic => all_places - few_places,
+                    };
+                    let what = format!("{kind:?} {side:?} {k}: {all_places} {few_places}");
+                    assert!(wrong < 1e-12, "{what}");
+                    assert!(wrong > -0.45, "{what}");
+                }
+            }
+        }
+    }
+}
