@@ -71,6 +71,22 @@ fn server(random: &mut ChaCha8Rng, number: u64, period_ns: f64) -> ReservationSe
     })
 }
 
+/// The server of a number with a budget of so many twentieths of its period, which lattices hold.
+fn in_twentieths(number: u64, server: ReservationServer) -> ReservationServer {
+    let (_, kind) = RULES[(number % RULES.len() as u64) as usize];
+    match (kind, server.budget_and_period()) {
+        (Some(kind), Some((budget, period))) => {
+            let twentieth = (period.as_nanos() / 20).max(1);
+            let parts = (budget.as_nanos() / twentieth).clamp(1, 19);
+            kind.with(
+                Duration::from_nanos(parts * twentieth),
+                Duration::from_nanos(20 * twentieth),
+            )
+        }
+        _ => server,
+    }
+}
+
 impl SettingRanges {
     /// The queue of a number: its rule goes around, and everything else is drawn. In every third queue the jobs come in
     /// batches.
@@ -140,14 +156,18 @@ fn execution_law(random: &mut ChaCha8Rng, mean_ns: f64) -> ExecutionTime {
 }
 
 impl SettingRanges {
-    /// The setting of a number with a continuous law: its rule goes around, and everything else is drawn.
+    /// The setting of a number with a continuous law: its rule goes around, and everything else is drawn; every second
+    /// time around budgets are whole parts of their period, as users choose them.
     pub fn law_setting(self, number: u64) -> LawSetting {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed ^ 0x6c61_7773);
         random.set_stream(number);
         let period_ns = logarithmic(&mut random, (1e6, 1e8));
         let mean_ns = period_ns * logarithmic(&mut random, self.execution);
         let time = execution_law(&mut random, mean_ns);
-        let server = server(&mut random, number, period_ns);
+        let mut server = server(&mut random, number, period_ns);
+        if number / RULES.len() as u64 % 2 == 1 {
+            server = in_twentieths(number, server);
+        }
         let mut queue = PoissonQueue {
             rate: Rate::per_second(1.0).unwrap(),
             execution_times: vec![(time.mean().unwrap(), 1.0)],

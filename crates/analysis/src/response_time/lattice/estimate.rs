@@ -24,6 +24,9 @@ pub(in crate::response_time) struct LatticeEstimate {
     pub mean: Interval,
 }
 
+/// The steps of the coarsest lattice after a bend of the distribution function in which no value is estimated.
+const STEPS_OF_A_BEND: f64 = 4.0;
+
 /// The estimate of the responses of all jobs together, whose execution times follow formulas; `None` where the lattices
 /// do not hold the budget.
 pub(in crate::response_time) fn estimate(
@@ -48,18 +51,25 @@ pub(in crate::response_time) fn estimate(
         let [low, high] = ends.map(|end| end.saturating_add(overhead));
         Interval::between(low, Some(high.saturating_add(Duration::from_nanos(1))))
     };
+    // The distribution function bends at the shortest execution time, which coarse lattices see only from afar.
+    let shortest = streams
+        .iter()
+        .map(|stream| stream.law.shortest_ns())
+        .min()?;
+    let from_seconds = shortest as f64 * 1e-9 + STEPS_OF_A_BEND * lattices[2].step_seconds;
     let quantile = |&probability: &f64| {
         let at = all(&|responses| responses.quantile(probability));
-        (probability, time(at))
+        (at.0 >= from_seconds).then(|| (probability, time(at)))
     };
-    let within = points.times.iter().filter(|at| **at >= overhead);
+    let seconds = |at: &Duration| at.saturating_sub(overhead).as_secs_f64();
+    let within = points.times.iter().filter(|at| seconds(at) >= from_seconds);
     let share = |at: &Duration| {
-        let seconds = at.saturating_sub(overhead).as_secs_f64();
+        let seconds = seconds(at);
         let (value, error) = all(&|responses| responses.share(seconds));
         (*at, ((value - error).max(0.0), (value + error).min(1.0)))
     };
     Some(LatticeEstimate {
-        quantiles: points.probabilities.iter().map(quantile).collect(),
+        quantiles: points.probabilities.iter().filter_map(quantile).collect(),
         shares: within.map(share).collect(),
         mean: time(all(&CentredResponses::mean)),
     })
@@ -69,7 +79,7 @@ pub(in crate::response_time) fn estimate(
 fn extrapolated([fine, middle, coarse]: [f64; 3]) -> (f64, f64) {
     let (sharp, rough) = (2.0 * fine - middle, 2.0 * middle - coarse);
     let error = (sharp - rough) / 3.0;
-    (sharp + error, error.abs())
+    (sharp + error, 3.0 * error.abs())
 }
 
 /// The distribution function at the points of a lattice.
