@@ -66,13 +66,13 @@ class TaskSet:
 
 
 def _named(task: Task, number: int) -> Task:
-    if task.jitter_ns or task.blocking_ns:
-        raise refuse(f"{task!r} has jitter or blocking, which no description has; leave it out")
     return Task(
         execution_ns=task.execution_ns,
         period_ns=task.period_ns,
         deadline_ns=task.deadline_ns,
         offset_ns=task.offset_ns,
+        jitter_ns=task.jitter_ns,
+        blocking_ns=task.blocking_ns,
         name=task.name or f"t{number}",
     )
 
@@ -112,5 +112,9 @@ def _keys(task: Task) -> list[str]:
     ]
     if task.deadline_ns is not None:
         keys.append(f'deadline = "{told(task.deadline_ns)}"')
+    if task.jitter_ns:
+        keys.append(f'jitter = "{told(task.jitter_ns)}"')
+    if task.blocking_ns:
+        keys.append(f'blocking = "{told(task.blocking_ns)}"')
     return keys
 

@@ -151,6 +151,14 @@ def test_one_set_of_tasks_goes_into_every_function() -> None:
     ]
 
 
+def test_a_set_keeps_jitter_and_blocking() -> None:
+    late = TaskSet.of([Task("3ms", "10ms", jitter="2ms"), "4ms/20ms"])
+    longest = tailbound.simulate(late, "10s").tasks[0].longest
+    assert np.timedelta64(4, "ms") < longest <= np.timedelta64(5, "ms")
+    blocked = TaskSet.of([Task("3ms", "10ms", blocking="8ms"), "4ms/20ms"])
+    assert tailbound.analyze(late) and not tailbound.analyze(blocked)
+
+
 def test_equal_results_are_equal() -> None:
     tasks = [Task("3ms", "10ms", name="a")]
     one, same = (tailbound.simulate(tasks, "1s") for _ in range(2))
