@@ -50,6 +50,19 @@ pub fn polling(query: &SlottedQuery) -> Result<SlottedPrediction, AnalysisError>
     let plans = SlotPlans::new(query, cost)?;
     let (bracket, settlement) = match &plans {
         SlotPlans::Exact(plan) => solve(query, plan)?,
+        SlotPlans::Rounded { down, up }
+            if [Some(down), up.as_ref()]
+                .into_iter()
+                .flatten()
+                .any(SlotPlan::is_coarse) =>
+        {
+            return Err(AnalysisError::NotAnalysed {
+                reason: "jobs of so many budgets on a polling server: the grid that can be had is so coarse that an \
+                         estimate would be off by more than it says; simulate it, or take a constant-bandwidth server, \
+                         whose answers are bounds"
+                    .into(),
+            });
+        }
         SlotPlans::Rounded { down, up } => {
             let (below, settled_below) = solve(query, down)?;
             let (above, settled_above) = match up {

@@ -263,6 +263,11 @@ impl SlotPlan {
         }
     }
 
+    /// Whether the grid has fewer slots per budget than are aimed at.
+    pub(super) fn is_coarse(&self) -> bool {
+        self.slots.per_budget < FEWEST
+    }
+
     /// The plan itself, unless its load is more than the reservation gives.
     fn stable(self) -> Option<Self> {
         (self.load() < STABLE).then_some(self)
