@@ -6,6 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tailbound_analysis::SharpPoints;
 use tailbound_analysis::response_time::{PoissonQueue, QueueResponses};
+use tailbound_distribution::Distribution;
 use tailbound_model::ReservationServer;
 use tailbound_time::{Duration, Rate};
 
@@ -331,7 +332,19 @@ proptest! {
     }
 }
 
-const PERCENTILES: [f64; 4] = [0.1, 0.5, 0.9, 0.999];
+/// Checks that a proved bracket holds the exact quantiles, and is no wider than this.
+fn brackets(proved: &Distribution, exact: &QueueResponses, width: Duration) {
+    for probability in [0.1, 0.5, 0.9, 0.999] {
+        let at = exact.quantile(probability).unwrap();
+        let bounds = proved.quantile(probability).unwrap();
+        let (low, high) = (bounds.low, bounds.high.unwrap());
+        assert!(
+            low <= at.high.unwrap() && at.low <= high,
+            "{at:?} {bounds:?}"
+        );
+        assert!(high.saturating_sub(low) < width, "{bounds:?}");
+    }
+}
 
 /// Where a period is far shorter than an execution time, the proved bracket is that of CPUs of constant speed.
 #[test]
@@ -342,16 +355,7 @@ fn short_periods_are_bracketed_narrowly_around_the_exact_answer() {
         let prediction = queue.predict("queue", &SharpPoints::default()).unwrap();
         let proved = prediction.proved.unwrap();
         assert!(proved.overall.provenance.method.contains("constant speed"));
-        for probability in PERCENTILES {
-            let at = exact.quantile(probability).unwrap();
-            let bounds = proved.overall.quantile(probability).unwrap();
-            let (low, high) = (bounds.low, bounds.high.unwrap());
-            assert!(
-                low <= at.high.unwrap() && at.low <= high,
-                "{at:?} {bounds:?}"
-            );
-            assert!(high.saturating_sub(low) < seconds(4e-3), "{bounds:?}");
-        }
+        brackets(&proved.overall, &exact, seconds(4e-3));
         let (mean, bounds) = (exact.mean(), proved.mean.unwrap());
         assert!(bounds.low <= mean.high.unwrap() && mean.low <= bounds.high.unwrap());
     }
@@ -370,14 +374,5 @@ fn a_budget_that_is_never_used_up_is_a_cpu_of_ones_own() {
             .iter()
             .any(|one| one.contains("as good as its own"))
     );
-    for probability in PERCENTILES {
-        let at = exact.quantile(probability).unwrap();
-        let bounds = proved.overall.quantile(probability).unwrap();
-        let (low, high) = (bounds.low, bounds.high.unwrap());
-        assert!(
-            low <= at.high.unwrap() && at.low <= high,
-            "{at:?} {bounds:?}"
-        );
-        assert!(high.saturating_sub(low) < seconds(5e-6), "{bounds:?}");
-    }
+    brackets(&proved.overall, &exact, seconds(5e-6));
 }

@@ -1,7 +1,7 @@
 //! The workload at period starts as it looks from far: a Brownian motion with drift, absorbed a little below zero.
 //!
-//! It proves nothing. It tells in one step about what thousands of periods would add up to under heavy load, and a
-//! search for the workload's law that goes by it needs a few dozen.
+//! The motion proves nothing. One step of it is about the sum of what thousands of periods change under heavy load, so
+//! that a search for the workload's law which goes by it needs a few dozen.
 
 /// The moments of what a period brings and takes, in steps of a lattice.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ impl Diffusion {
         }
     }
 
-    /// What changes at the workloads `first`, `first` + 1, ... strides add up to over all times to come: f with
+    /// The sum over all times to come of changes at the workloads `first`, `first` + 1, ... strides: f with
     /// -drift f' - half_variance f'' = change, in differences. Beyond the last of them nothing changes.
     pub(super) fn later(self, first: f64, changes: &[f64]) -> Vec<f64> {
         let (below, above) = (-self.half_variance, -self.half_variance - self.drift);

@@ -173,7 +173,7 @@ impl Sharp {
     }
 }
 
-/// What is known of a service beyond the lattice's bracket: by the exact method where it holds, for few execution times
+/// The answers about a service within the lattice's bracket: by the exact method where it holds, for few execution times
 /// that are known exactly, and by an estimate from lattices for formulas. Between few values the distribution function
 /// jumps, of which such an estimate would know nothing.
 pub(super) fn sharp(

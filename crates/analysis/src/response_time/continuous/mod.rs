@@ -90,7 +90,7 @@ impl StepQueue {
 }
 
 impl StepQueue {
-    /// What a period brings and takes.
+    /// The moments of the work that a period brings, beside its budget.
     fn moments(&self) -> PeriodMoments {
         let stride = self.stride as f64;
         let squares = self.work.sizes.iter();

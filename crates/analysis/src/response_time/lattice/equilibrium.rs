@@ -34,9 +34,9 @@ const MOST_STATES: f64 = 24_000.0;
 /// The part of Lundberg's exponent by which errors are weighed: half of it would leave the least error after a period,
 /// but needs twice the states.
 const PART_OF_DECAY: f64 = 0.2;
-/// What floating point may make of a change that is none.
+/// The change that floating point may make of none.
 const NOISE: f64 = 1e-13;
-/// What all sweeps together may cost, in elementary operations.
+/// The cost of all sweeps together, at most, in elementary operations.
 const MOST_OPERATIONS: usize = 400_000_000;
 /// The steps without a better bound after which there is none to come.
 const PATIENCE: usize = 20;
@@ -262,7 +262,7 @@ impl Blur {
         (0..count).map(value).collect()
     }
 
-    /// What the changes of one step add up to over all steps.
+    /// The sum over all steps to come of the changes of one.
     fn sum(&self, changes: &[f64]) -> Vec<f64> {
         let mut sums = changes.to_vec();
         for class in 0..self.stride.min(changes.len()) {

@@ -165,43 +165,77 @@ mod tests {
     use super::*;
     use crate::Unwatched;
 
-    #[test]
-    fn every_share_is_the_one_of_the_whole_distribution() {
-        let sizes = vec![0.0, 0.2, 0.0, 0.5, 0.2, 0.0, 0.0, 0.1];
+    const SIZES: [f64; 8] = [0.0, 0.2, 0.0, 0.5, 0.2, 0.0, 0.0, 0.1];
+
+    /// Checks the responses of a small queue on both servers, towards both sides.
+    fn each(
+        (budget_steps, period_steps): (usize, usize),
+        most: impl Fn(&LatticeQueue) -> usize,
+        check: impl Fn(&LatticeResponses<'_>),
+    ) {
         let queue = LatticeQueue {
             work: LatticeWork {
                 jobs_per_step: 0.14,
-                sizes: sizes.clone(),
+                sizes: SIZES.to_vec(),
             },
-            budget_steps: 7,
-            period_steps: 11,
+            budget_steps,
+            period_steps,
         };
-        let length = 60;
-        let most = work_within(&queue, BudgetUse::Deferrable, length);
-        let passages = Passages::reaching(&queue, most);
+        let passages = Passages::reaching(&queue, most(&queue));
         for kind in [BudgetUse::Deferrable, BudgetUse::Periodic] {
             for side in [BracketSide::Optimistic, BracketSide::Pessimistic] {
                 let start = equilibrium::workload(&queue, &passages, side, (1e-7, &Unwatched));
-                let responses = LatticeResponses {
+                check(&LatticeResponses {
                     queue: &queue,
                     passages: &passages,
                     start: &start,
                     kind,
                     side,
-                };
-                let all = responses
-                    .of(&sizes, (length, 1), &Unwatched)
-                    .unwrap_or_default();
-                let terms = ShareTerms::new(&responses, &sizes, most);
-                assert_eq!(all.len(), length);
-                for (steps, whole) in all.iter().enumerate() {
-                    let share = terms.within(steps);
-                    assert!(
-                        (share - whole).abs() < 1e-12,
-                        "{kind:?} {side:?} {steps}: {share} {whole}"
-                    );
-                }
+                });
             }
         }
+    }
+
+    #[test]
+    fn every_share_is_the_one_of_the_whole_distribution() {
+        let length = 60;
+        let most = |queue: &LatticeQueue| work_within(queue, BudgetUse::Deferrable, length);
+        each((7, 11), most, |responses| {
+            let all = responses.of(&SIZES, (length, 1), &Unwatched);
+            let all = all.unwrap_or_default();
+            let terms = ShareTerms::new(responses, &SIZES, most(responses.queue));
+            assert_eq!(all.len(), length);
+            for (steps, whole) in all.iter().enumerate() {
+                let share = terms.within(steps);
+                let (kind, side) = (responses.kind, responses.side);
+                assert!(
+                    (share - whole).abs() < 1e-12,
+                    "{kind:?} {side:?} {steps}: {share} {whole}"
+                );
+            }
+        });
+    }
+
+    /// A place stands for those before it or after it, on the side that keeps a bound one.
+    #[test]
+    fn fewer_places_give_wider_bounds() {
+        each(
+            (8, 12),
+            |_| 0,
+            |responses| {
+                let of = |stride| responses.of(&SIZES, (60, stride), &Unwatched);
+                let (all, few) = (of(1).unwrap_or_default(), of(4).unwrap_or_default());
+                assert_eq!((all.len(), few.len()), (60, 60));
+                for (k, (all_places, few_places)) in all.iter().zip(&few).enumerate() {
+                    let wrong = match responses.side {
+                        BracketSide::Pessimistic => few_places - all_places,
+                        BracketSide::Optimistic => all_places - few_places,
+                    };
+                    let (kind, side) = (responses.kind, responses.side);
+                    let what = format!("{kind:?} {side:?} {k}: {all_places} {few_places}");
+                    assert!(wrong < 1e-12 && wrong > -0.45, "{what}");
+                }
+            },
+        );
     }
 }
