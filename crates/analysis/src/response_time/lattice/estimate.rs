@@ -164,10 +164,9 @@ mod tests {
     fn errors_that_fall_with_the_step_and_its_square_cancel() {
         let of = |step: f64| 3.0 + 0.2 * step - 0.05 * step * step;
         let (value, error) = extrapolated([of(1.0), of(2.0), of(4.0)]);
-        assert!(
-            (value - 3.0).abs() < 1e-12 && error < 0.1,
-            "{value} {error}"
-        );
+        // The error is the difference of the extrapolations by the step alone, 3.1 and 3.4.
+        assert!((value - 3.0).abs() < 1e-12, "{value}");
+        assert!((error - 0.3).abs() < 1e-12, "{error}");
         // With a third power the error that is told is about the true one.
         let of = |step: f64| 3.0 + 0.2 * step - 0.05 * step * step + 1e-3 * step.powi(3);
         let (value, error) = extrapolated([of(1.0), of(2.0), of(4.0)]);
