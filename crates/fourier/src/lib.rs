@@ -81,10 +81,17 @@ impl Transform {
     }
 }
 
-/// The least size of at least `points` for which the transform is quick: a power of two, or three or nine times one.
+/// The odd factors of sizes for which the transform takes no longer for each value than for powers of two.
+const QUICK_FACTORS: [usize; 9] = [1, 3, 5, 7, 9, 15, 21, 27, 45];
+
+/// The least size of at least `points` for which the transform is quick: a power of two, or a few times one.
 fn quick_size(points: usize) -> usize {
-    let with_factor = |factor: usize| factor * points.div_ceil(factor).next_power_of_two();
-    with_factor(1).min(with_factor(3)).min(with_factor(9))
+    let with_factor = |factor: &usize| factor * points.div_ceil(*factor).next_power_of_two();
+    QUICK_FACTORS
+        .iter()
+        .map(with_factor)
+        .min()
+        .unwrap_or(points)
 }
 
 #[cfg(test)]
@@ -108,7 +115,9 @@ mod tests {
 
     #[test]
     fn the_inverse_undoes_the_transform_at_every_size() {
-        for size in [2, 3, 4, 8, 9, 16, 24, 32, 36, 64, 1_024, 1_152, 2_048] {
+        for size in [
+            2, 3, 4, 5, 8, 9, 15, 16, 21, 24, 32, 36, 45, 64, 84, 1_024, 1_152, 2_048, 2_688,
+        ] {
             let values: Vec<f64> = (0..size).map(|i| ((i * 37) % 101) as f64 / 101.0).collect();
             let transform = Transform::holding(size);
             let mut data = transform.forward(&values);

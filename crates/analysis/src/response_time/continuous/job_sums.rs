@@ -200,10 +200,12 @@ fn poisson_reach(mean: f64) -> usize {
 /// they sum up to one.
 pub(super) fn poisson_window(mean: f64) -> (usize, Vec<f64>) {
     let mode = mean.floor().max(0.0) as usize;
-    let mut below = Vec::new();
-    let mut value = 1.0;
+    // What is not negligible lies within about nine standard deviations of the mean.
+    let side = 9.0 * mean.sqrt() + 40.0;
+    let mut below = Vec::with_capacity(2 * side as usize);
+    let (mut value, per_event) = (1.0, 1.0 / mean);
     for k in (1..=mode).rev() {
-        value *= k as f64 / mean;
+        value *= k as f64 * per_event;
         if value < NEGLECTED {
             break;
         }

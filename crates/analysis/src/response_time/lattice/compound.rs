@@ -6,6 +6,44 @@ use tailbound_fourier::{Complex, Transform, turned};
 /// What is neglected of a tail: far below the guard that the results are rounded by.
 const NEGLECTED_LOG: f64 = 32.0;
 
+/// The weight of what wraps around in a damped transform: with what it takes to undo the damping of two fifths,
+/// the noise of floating point stays below the guard, too.
+const WRAPPED: f64 = 1e-13;
+
+/// Weights that fall geometrically, for the first values of sums that reach further than a transform: what wraps around
+/// counts for next to nothing then.
+#[derive(Clone, Copy, Debug)]
+struct Damping {
+    log_factor: f64,
+}
+
+impl Damping {
+    const NONE: Self = Self { log_factor: 0.0 };
+
+    /// The damping of what lies so many values further.
+    fn below(size: usize) -> Self {
+        Self {
+            log_factor: WRAPPED.ln() / size as f64,
+        }
+    }
+
+    /// The first values of a sequence, damped. No later one has a part in the first values of sums.
+    fn damped(self, values: &[f64], count: usize) -> Vec<f64> {
+        let count = match self.log_factor == 0.0 {
+            true => values.len(),
+            false => count,
+        };
+        let damped = |(k, value): (usize, &f64)| value * (self.log_factor * k as f64).exp();
+        values.iter().take(count).enumerate().map(damped).collect()
+    }
+
+    /// The factors that undo the damping.
+    fn restoring(self, count: usize) -> Vec<f64> {
+        let factor = |k| (-self.log_factor * k as f64).exp();
+        (0..count).map(factor).collect()
+    }
+}
+
 /// Work that arrives as a Poisson process of jobs with independent sizes, in lattice steps.
 #[derive(Clone, Debug)]
 pub(super) struct LatticeWork {
@@ -87,9 +125,19 @@ impl LatticeWork {
         length: impl Fn(usize) -> usize,
     ) -> Vec<Vec<f64>> {
         let longest = (0..=last).map(&length).max().unwrap_or(0);
-        let transform = Transform::holding((self.reach(last) + extra.len()).max(longest) + 1);
-        let step = self.spectrum(&transform, 1);
-        let mut spectrum = transform.forward(extra);
+        let whole = (self.reach(last) + extra.len()).max(longest) + 1;
+        let transform = Transform::holding(whole.min(5 * longest / 2));
+        let damping = match transform.size() < whole {
+            true => Damping::below(transform.size()),
+            false => Damping::NONE,
+        };
+        let damped = Self {
+            jobs_per_step: self.jobs_per_step,
+            sizes: damping.damped(&self.sizes, longest),
+        };
+        let step = damped.spectrum(&transform, 1);
+        let mut spectrum = transform.forward(&damping.damped(extra, longest));
+        let restored = damping.restoring(longest);
         let mut rows = Vec::with_capacity(last + 1);
         let mut scratch = transform.scratch();
         let mut both = Vec::with_capacity(spectrum.len());
@@ -103,7 +151,11 @@ impl LatticeWork {
             }));
             transform.inverse(&mut both, &mut scratch);
             let row = |part: fn(&Complex) -> f64, t: usize| {
-                both.iter().take(length(t)).map(part).collect::<Vec<_>>()
+                let values = both.iter().map(part).zip(&restored);
+                values
+                    .take(length(t))
+                    .map(|(v, r)| v * r)
+                    .collect::<Vec<_>>()
             };
             let t = rows.len();
             rows.push(row(|value| value.re, t));
@@ -111,5 +163,31 @@ impl LatticeWork {
         }
         rows.truncate(last + 1);
         rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Long jobs, of which few values of the sums are asked: the transform is far shorter than what could come.
+    #[test]
+    fn the_first_values_of_long_sums_are_those_of_a_transform_that_holds_them_whole() {
+        let mut sizes = vec![0.0; 400];
+        (sizes[3], sizes[20], sizes[399]) = (0.5, 0.3, 0.2);
+        let work = LatticeWork {
+            jobs_per_step: 0.05,
+            sizes,
+        };
+        let extra = [0.0, 0.25, 0.75];
+        let whole = work.rows(200, &extra, |_| 3_000);
+        let first = work.rows(200, &extra, |t| t.min(60) + 1);
+        for (t, (whole, first)) in whole.iter().zip(&first).enumerate() {
+            assert_eq!(first.len(), t.min(60) + 1);
+            for (i, (whole, first)) in whole.iter().zip(first).enumerate() {
+                assert!((whole - first).abs() < 1e-11, "{t} {i} {whole} {first}");
+            }
+        }
+        assert!(whole[200][..61].iter().sum::<f64>() < 0.5);
     }
 }

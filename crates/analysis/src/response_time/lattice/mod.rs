@@ -555,7 +555,7 @@ impl<'a> LatticePlan<'a> {
                 let stride = match places {
                     LatticePlaces::All => 1,
                     LatticePlaces::Enough => {
-                        responses.stride(jobs.iter().map(Vec::len).max().unwrap_or(0))
+                        responses.stride(jobs.iter().map(Vec::len).max().unwrap_or(0), length)
                     }
                 };
                 let of = |job: &Vec<f64>| responses.of(job, (length, stride), watch);

@@ -59,17 +59,30 @@ impl LatticeResponses<'_> {
         Some(sums.values.iter().map(cumulative).collect())
     }
 
-    /// The values that hold all work that counts, with jobs of so many steps.
-    fn size(&self, job_steps: usize) -> usize {
-        let (budget, period) = (self.queue.budget_steps, self.queue.period_steps);
-        self.start.len().max(budget) + self.queue.work.reach(period) + job_steps + 1
+    /// The work that is done at most within any of `length` steps of response time, for places a `stride` apart.
+    fn columns(&self, (length, stride): (usize, usize)) -> usize {
+        let last = length + self.queue.period_steps + 1 + stride;
+        given(self.queue, self.kind, last) + 1
     }
 
-    /// The steps from a place in the period to the next one that is computed, for jobs of so many steps: long responses
-    /// need not be told to a step, and take the more time for each place.
-    pub(super) fn stride(&self, job_steps: usize) -> usize {
+    /// The workloads at the start of a period that count: with more, no job is done in time.
+    fn counting(&self, columns: usize) -> &[f64] {
+        &self.start[..self.start.len().min(columns)]
+    }
+
+    /// The values that hold all work that counts, with jobs of so many steps.
+    fn size(&self, job_steps: usize, columns: usize) -> usize {
         let (budget, period) = (self.queue.budget_steps, self.queue.period_steps);
-        let wanted = (period * self.size(job_steps)).div_ceil(MOST_WORK_OF_PLACES);
+        let start = self.counting(columns).len().max(budget);
+        start + self.queue.work.reach(period) + job_steps + 2
+    }
+
+    /// The steps from a place in the period to the next one that is computed, for jobs of so many steps and `length`
+    /// steps of response time: long responses need not be told to a step, and take the more time for each place.
+    pub(super) fn stride(&self, job_steps: usize, length: usize) -> usize {
+        let (budget, period) = (self.queue.budget_steps, self.queue.period_steps);
+        let size = self.size(job_steps, self.columns((length, 1)));
+        let wanted = (period * size).div_ceil(MOST_WORK_OF_PLACES);
         let wanted = wanted.min(period / FEWEST_PLACES);
         let common = gcd(budget, period);
         let divides = |stride: &usize| common.is_multiple_of(*stride);
@@ -92,7 +105,8 @@ impl LatticeResponses<'_> {
         } = self.queue;
         let (budget, period) = (*budget, *period);
         let idle_until = period - budget;
-        let size = self.size(job.len());
+        let columns = self.columns((sums.values.len(), stride));
+        let size = self.size(job.len(), columns);
         let transform = Transform::holding(size);
         // The transforms of real sequences are told by their first halves.
         let half = |mut spectrum: Vec<Complex>| {
@@ -103,14 +117,27 @@ impl LatticeResponses<'_> {
         let steps = half(work.spectrum(&transform, stride));
         let shift = half(transform.forward(&[0.0, 1.0]));
         let empty = self.passages.empty(self.start, idle_until, budget);
-        let mut position = half(transform.forward(job));
-        let mut arrived = product(&half(transform.forward(self.start)), &position);
-        let mut wasted = vec![Complex::default(); position.len()];
-        let mut places = LaterPlaces::new(self, sums, (size, stride));
-        let (mut both, mut total, mut done) = (Vec::new(), Vec::new(), Vec::new());
+        let job = half(transform.forward(job));
+        let mut idle = IdleTime {
+            position: job
+                .iter()
+                .zip(&shift)
+                .map(|(p, s)| *p * (1.0 - *s))
+                .collect(),
+            step: &step,
+            shift: &shift,
+        };
+        // The work ahead, less the steps of the sum that an empty queue lets pass: its running sums are what is done.
+        let mut ahead = product(&half(transform.forward(self.counting(columns))), &job);
+        let mut advance = |ahead: &mut [Complex], n: usize| match n.checked_sub(idle_until) {
+            None => multiply(ahead, &steps),
+            Some(from) => idle.pass(ahead, &empty[from..from + stride]),
+        };
+        let mut places = LaterPlaces::new(self, sums, (columns.min(size), stride));
+        let (mut earlier, mut both, mut done) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
         let mut scratch = transform.scratch();
-        let mut n = 0;
-        while n <= period {
+        // Two places at a time, one in the imaginary part.
+        for n in (0..=period).step_by(2 * stride) {
             if watch.is_stopped() {
                 return None;
             }
@@ -118,31 +145,21 @@ impl LatticeResponses<'_> {
                 let (summed, all) = (n, period);
                 watch.hear(SearchStage::PlacesSummed { summed, all });
             }
-            if n < idle_until {
-                // Nothing is wasted yet, so that the imaginary part has room for the next place.
-                let next = product(&arrived, &steps);
-                join(&arrived, &next, transform.size(), &mut both);
-                arrived = next;
-                transform.inverse(&mut both, &mut scratch);
-                cumulate(&both[..places.columns], |value| value.re, &mut total);
-                cumulate(&both[..places.columns], |value| value.im, &mut done);
-                places.add(n, &total);
-                n += stride;
-                places.add(n, &done);
-            } else {
-                join(&arrived, &wasted, transform.size(), &mut both);
-                transform.inverse(&mut both, &mut scratch);
-                cumulate(&both[..places.columns], |value| value.re, &mut done);
-                let wasted = done.iter_mut().zip(&both);
-                wasted.for_each(|(sum, value)| *sum -= value.im);
-                places.add(n, &done);
+            earlier.clone_from(&ahead);
+            let next = n + stride;
+            if next <= period {
+                advance(&mut ahead, n);
             }
-            if n >= idle_until && n < period {
-                let empty = &empty[n - idle_until..n - idle_until + stride];
-                waste((&mut wasted, &mut position), (&step, &shift), empty);
+            join(&earlier, &ahead, transform.size(), &mut both);
+            transform.inverse(&mut both, &mut scratch);
+            cumulate(&both[..places.columns], &mut done);
+            places.add(n, &done[0]);
+            if next <= period {
+                places.add(next, &done[1]);
             }
-            multiply(&mut arrived, &steps);
-            n += stride;
+            if next < period {
+                advance(&mut ahead, next);
+            }
         }
         Some(())
     }
@@ -238,18 +255,25 @@ fn join(real: &[Complex], imaginary: &[Complex], size: usize, both: &mut Vec<Com
     debug_assert_eq!(both.len(), size, "the halves belong to this size");
 }
 
-/// Takes steps in which the queue is empty with the probabilities `empty`: adds to what is wasted, and goes on with the
-/// position. `step` is the work of a step, `shift` a step of the position.
-fn waste(
-    (wasted, position): (&mut [Complex], &mut [Complex]),
-    (step, shift): (&[Complex], &[Complex]),
-    empty: &[f64],
-) {
-    let values = wasted.iter_mut().zip(position);
-    for ((w, p), (x, s)) in values.zip(step.iter().zip(shift)) {
-        for probability in empty {
-            *w = (*w + p.scale(*probability)) * *x;
-            *p *= *s;
+/// The steps of a period in which the queue may be empty, and the CPU has nothing to do.
+struct IdleTime<'a> {
+    /// The difference between a job that comes now, at the step that is reached, and one that comes a step later.
+    position: Vec<Complex>,
+    /// The work of a step.
+    step: &'a [Complex],
+    /// A step of the position.
+    shift: &'a [Complex],
+}
+
+impl IdleTime<'_> {
+    /// Takes steps in which the queue is empty with the probabilities `empty`.
+    fn pass(&mut self, ahead: &mut [Complex], empty: &[f64]) {
+        let values = ahead.iter_mut().zip(&mut self.position);
+        for ((w, p), (x, s)) in values.zip(self.step.iter().zip(self.shift)) {
+            for probability in empty {
+                *w = (*w - p.scale(*probability)) * *x;
+                *p *= *s;
+            }
         }
     }
 }
@@ -260,47 +284,83 @@ fn multiply(values: &mut [Complex], factors: &[Complex]) {
     pairs.for_each(|(value, factor)| *value *= *factor);
 }
 
-/// The running sums of a part of the values.
-fn cumulate(both: &[Complex], part: fn(&Complex) -> f64, sums: &mut Vec<f64>) {
-    sums.clear();
-    let mut sum = 0.0;
-    sums.extend(both.iter().map(|value| {
-        sum += part(value);
-        sum
-    }));
+/// The running sums of the real and of the imaginary parts.
+fn cumulate(both: &[Complex], sums: &mut [Vec<f64>; 2]) {
+    let [first, second] = sums;
+    first.resize(both.len(), 0.0);
+    second.resize(both.len(), 0.0);
+    let mut sum = Complex::default();
+    for ((value, re), im) in both.iter().zip(first).zip(second) {
+        sum += value;
+        (*re, *im) = (sum.re, sum.im);
+    }
 }
 
 /// The places in a period, one after the other, and what of the jobs that come there is done in later periods.
 struct LaterPlaces<'a> {
-    queue: &'a LatticeQueue,
     kind: BudgetUse,
     side: BracketSide,
     sums: &'a mut Sums,
-    /// The CPU time given by each step after a replenishment.
-    given: Vec<usize>,
+    supply: Vec<SupplyStretch>,
     /// The work that is looked at.
     columns: usize,
     /// The steps from a place to the next.
     stride: usize,
 }
 
+/// A stretch of time after a replenishment in which a server that is never idle gives CPU time all the time, or none.
+#[derive(Clone, Copy, Debug)]
+struct SupplyStretch {
+    from: usize,
+    until: usize,
+    /// The CPU time given before it.
+    given: usize,
+    /// Whether each step gives one more.
+    runs: bool,
+}
+
+impl SupplyStretch {
+    /// The stretches of so many steps.
+    fn all(queue: &LatticeQueue, kind: BudgetUse, steps: usize) -> Vec<Self> {
+        let (budget, period) = (queue.budget_steps, queue.period_steps);
+        let of_period = |number: usize| {
+            let (from, given) = (number * period, number * budget);
+            let (change, runs) = match kind {
+                BudgetUse::Deferrable => (from + budget, true),
+                BudgetUse::Periodic => (from + period - budget, false),
+            };
+            let first = Self {
+                from,
+                until: change,
+                given,
+                runs,
+            };
+            let second = Self {
+                from: change,
+                until: from + period,
+                given: if runs { given + budget } else { given },
+                runs: !runs,
+            };
+            [first, second]
+        };
+        (0..=steps / period).flat_map(of_period).collect()
+    }
+}
+
 impl<'a> LaterPlaces<'a> {
     fn new(
         responses: &LatticeResponses<'a>,
         sums: &'a mut Sums,
-        (size, stride): (usize, usize),
+        (columns, stride): (usize, usize),
     ) -> Self {
         let (queue, kind) = (responses.queue, responses.kind);
         let last = sums.values.len() + queue.period_steps + 1 + stride;
-        let given: Vec<usize> = (0..=last).map(|at| given(queue, kind, at)).collect();
-        let most = given.last().map_or(0, |most| *most);
         Self {
-            queue,
             kind,
             side: responses.side,
             sums,
-            given,
-            columns: (most + 1).min(size),
+            supply: SupplyStretch::all(queue, kind, last),
+            columns,
             stride,
         }
     }
@@ -309,17 +369,37 @@ impl<'a> LaterPlaces<'a> {
     /// probabilities `done`, for all that come between there and the next place or the one before.
     fn add(&mut self, n: usize, done: &[f64]) {
         let later = match self.kind {
-            BudgetUse::Deferrable => self.queue.period_steps,
+            BudgetUse::Deferrable => self.sums.period_steps,
             BudgetUse::Periodic => n,
         };
         let beyond = match self.side {
             BracketSide::Optimistic => 1.0,
-            BracketSide::Pessimistic => done[self.columns - 1],
+            BracketSide::Pessimistic => done[self.columns - 1].clamp(0.0, 1.0),
         };
-        let given = &self.given;
-        self.sums.add_from((n, self.stride), later, |at| {
-            *done.get(given[at]).unwrap_or(&beyond)
-        });
+        let Some((from, offset)) = self.sums.from((n, self.stride), later) else {
+            return;
+        };
+        let count = self.stride as f64;
+        for stretch in &self.supply {
+            let first = stretch.from.max(from + offset);
+            let end = stretch.until.min(self.sums.values.len() + offset);
+            if first >= end {
+                continue;
+            }
+            let sums = &mut self.sums.values[first - offset..end - offset];
+            let within = |value: &f64| count * value.clamp(0.0, 1.0);
+            if stretch.runs {
+                let given = stretch.given + first - stretch.from;
+                let done = done.get(given..).unwrap_or(&[]);
+                let (near, far) = sums.split_at_mut(sums.len().min(done.len()));
+                let pairs = near.iter_mut().zip(done);
+                pairs.for_each(|(sum, value)| *sum += within(value));
+                far.iter_mut().for_each(|sum| *sum += count * beyond);
+            } else {
+                let value = done.get(stretch.given).map_or(count * beyond, within);
+                sums.iter_mut().for_each(|sum| *sum += value);
+            }
+        }
     }
 }
 
@@ -354,24 +434,14 @@ impl Sums {
         }
     }
 
-    /// Adds C(n, T) for every T from `first` on (and not before n), for the jobs of so many steps before n or after it.
-    fn add_from(
-        &mut self,
-        (n, stride): (usize, usize),
-        first: usize,
-        value: impl Fn(usize) -> f64,
-    ) {
+    /// Where C(n, T) counts, for every T from `first` on (and not before n), for the jobs of so many steps before n or
+    /// after it: from which value on, and by how much T is more than the value's index; nowhere at an end of the period.
+    fn from(&self, (n, stride): (usize, usize), first: usize) -> Option<(usize, usize)> {
         let (counts, offset) = match self.side {
             BracketSide::Pessimistic => (n > 0, n.wrapping_sub(stride)),
             BracketSide::Optimistic => (n < self.period_steps, n + 1 + stride),
         };
-        if !counts {
-            return;
-        }
-        let from = first.max(n).saturating_sub(offset);
-        for (k, sum) in self.values.iter_mut().enumerate().skip(from) {
-            *sum += stride as f64 * value(k + offset).clamp(0.0, 1.0);
-        }
+        counts.then(|| (first.max(n).saturating_sub(offset), offset))
     }
 }
 
@@ -428,4 +498,32 @@ fn direct(long: &[f64], short: &[f64]) -> Vec<f64> {
         }
     }
     sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_of_supply_give_what_the_server_gives() {
+        for (budget, period) in [(3, 7), (7, 7), (1, 4)] {
+            let queue = LatticeQueue {
+                work: LatticeWork {
+                    jobs_per_step: 0.1,
+                    sizes: vec![0.0, 1.0],
+                },
+                budget_steps: budget,
+                period_steps: period,
+            };
+            for kind in [BudgetUse::Deferrable, BudgetUse::Periodic] {
+                let stretches = SupplyStretch::all(&queue, kind, 20);
+                for at in 0..=20 {
+                    let holds = |s: &&SupplyStretch| s.from <= at && at < s.until;
+                    let stretch = stretches.iter().find(holds).expect("a stretch");
+                    let since = if stretch.runs { at - stretch.from } else { 0 };
+                    assert_eq!(stretch.given + since, given(&queue, kind, at), "{at}");
+                }
+            }
+        }
+    }
 }
