@@ -296,9 +296,9 @@ proptest! {
     }
 }
 
-/// A server of a group is on every CPU, whichever the domain runs on, and takes from SCHED_DEADLINE's bandwidth there.
+/// The kernel books the bandwidth of a group on every CPU, whichever the domain runs on.
 #[test]
-fn groups_behind_servers_of_the_kernel_are_booked_on_every_cpu() {
+fn groups_are_booked_on_every_cpu() {
     let limits = HostLimits::default();
     let group = |domain: &str, budget_ms, cpu: u32| {
         let mut one = Owned::new(domain, BackendKind::Hcbs, budget_ms, 100, 50);
@@ -324,6 +324,16 @@ fn groups_behind_servers_of_the_kernel_are_booked_on_every_cpu() {
     frozen.server = frozen.backend.server_kind();
     assert!(!too_much(&[&first], &frozen));
     assert!(!too_much(&[&frozen], &first));
+    // Groups of cgroup v1 are booked everywhere, too, beside each other and beside no single threads.
+    let legacy = |mut one: Owned| {
+        one.backend = BackendKind::RtGroup;
+        one.server = one.backend.server_kind();
+        one
+    };
+    let [fits, too_large] = [45, 46].map(|budget_ms| legacy(group("d", budget_ms, 2)));
+    let legacy = legacy(group("e", 50, 0));
+    assert!(!too_much(&[&legacy, &first, &frozen], &fits));
+    assert!(too_much(&[&legacy], &too_large));
     let bounded = HostLimits {
         groups_us: Some((50_000, 100_000)),
         ..limits

@@ -471,6 +471,16 @@ pub struct ApplyArguments {
     /// Change nothing; print every change in the kernel's words.
     #[arg(long)]
     pub dry_run: bool,
+    /// Change nothing; print a unit of systemd by which the reservation comes and goes with the unit. PROGRAM is the path
+    /// of the installed `tailbound`; this one if left out.
+    #[arg(
+        long,
+        value_name = "PROGRAM",
+        num_args = 0..=1,
+        requires = "unit",
+        conflicts_with_all = ["file", "container", "container_label", "dry_run", "hold"]
+    )]
+    pub print_unit_file: Option<Option<PathBuf>>,
 }
 
 /// Arguments of `metrics`.

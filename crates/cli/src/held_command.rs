@@ -22,6 +22,7 @@ use tailbound_linux::control_socket::peer_credentials;
 use tailbound_linux::{HostCapabilities, process, scheduling, spawn};
 
 use crate::failure::Failure;
+use crate::transient_scope::TransientScope;
 
 /// The word that lets the command go.
 const GO: &[u8] = b"go";
@@ -47,14 +48,18 @@ pub struct HeldCommand {
 }
 
 impl HeldCommand {
-    /// Starts `words` on `cpus`, held.
+    /// Starts `words` on `cpus`, held, in a scope of its own if one is given.
     ///
     /// On a terminal the command stays in our process group, so that it can read from it and gets
     /// Ctrl-C itself; elsewhere it leads a group of its own, which is ended as a whole.
     ///
     /// # Errors
-    /// The program or the CPU is not there, or the kernel starts nothing.
-    pub fn start(words: &[String], cpus: &BTreeSet<u32>) -> Result<Self, Failure> {
+    /// The program or the CPU is not there, or neither kernel nor systemd starts anything.
+    pub fn start(
+        words: &[String],
+        cpus: &BTreeSet<u32>,
+        scope: Option<&TransientScope>,
+    ) -> Result<Self, Failure> {
         let program = words.first().cloned().unwrap_or_default();
         find_program(&program)?;
         for &cpu in cpus {
@@ -65,7 +70,11 @@ impl HeldCommand {
         let address = SocketAddr::from_abstract_name(&name).map_err(failed)?;
         let listener = UnixListener::bind_addr(&address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        let own = std::env::current_exe().map_err(failed)?;
+        let mut command = match scope {
+            Some(scope) => scope.command(own),
+            None => Command::new(own),
+        };
         command.args(["internal", "hold", "--socket", &name, "--"]);
         command.args(words);
         let leads = !io::stdin().is_terminal();
@@ -101,7 +110,7 @@ impl HeldCommand {
     /// As [`HeldCommand::start`].
     pub fn stand_in(cpus: &BTreeSet<u32>) -> Result<Self, Failure> {
         let own = std::env::current_exe().map_err(Failure::from_error)?;
-        Self::start(&[own.display().to_string()], cpus)
+        Self::start(&[own.display().to_string()], cpus, None)
     }
 
     /// The process that becomes the command.

@@ -10,6 +10,7 @@ mod output;
 mod progress;
 mod search_progress;
 mod subsystems;
+mod transient_scope;
 mod verbs;
 
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 //! The daemon from its first step to its last.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -23,6 +23,7 @@ use tailbound_linux::thread::WakeUp;
 use tailbound_time::{Clock, Duration};
 
 use crate::connection::{self, ClientPatience, End};
+use crate::control_listener::{self, ControlListener};
 use crate::detachment;
 use crate::guardian::{Guardian, WatchdogParts, WatchdogStop};
 use crate::leases::{ConnectionId, LeasedReservations};
@@ -105,6 +106,17 @@ pub enum DaemonError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The service manager has passed the socket of another directory.
+    #[error(
+        "the service manager listens on {passed}, and this daemon serves {}; set ListenStream= of tailboundd.socket and \
+         TAILBOUND_STATE_DIR of tailboundd.service to one directory", .own.display()
+    )]
+    OtherSocket {
+        /// The path of the socket that was passed.
+        passed: String,
+        /// The socket of our directory.
+        own: PathBuf,
+    },
     /// The enforcer does not start.
     #[error(transparent)]
     Enforcement(#[from] EnforcementError),
@@ -113,7 +125,7 @@ pub enum DaemonError {
     NotRestored(Refusal),
 }
 
-fn system(attempt: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
+pub(crate) fn system(attempt: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
     move |source| DaemonError::System { attempt, source }
 }
 
@@ -126,7 +138,8 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
     let program = std::env::current_exe().map_err(system("find our own program"))?;
     let directory = &options.state_directory;
     directory.prepare()?;
-    let lock = take_lock(directory)?;
+    let passed = control_listener::passed(directory)?;
+    let lock = take_lock(directory, passed.is_some())?;
     if service_manager::is_there() {
         detachment::move_to_root_cgroups();
     }
@@ -166,13 +179,11 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
     service::members::start(&daemon, |daemon| &daemon.service);
     // Before anybody can ask for something else.
     daemon.service.resume_subsystems();
-    let listener = listen(directory)?;
+    let listener = ControlListener::of(directory, passed)?;
     service_manager::tell(NotifyState::Ready);
-    let ran = daemon.serve(&listener, &signals, options.exit_when_idle);
+    let ran = daemon.serve(listener.socket(), &signals, options.exit_when_idle);
     service_manager::tell(NotifyState::Stopping);
     drop(listener);
-    // Gone already if somebody tidied up.
-    let _ = fs::remove_file(directory.socket());
     let closed = daemon.close();
     guardian.stop(match closed {
         Ok(()) => WatchdogStop::InOrder,
@@ -199,8 +210,8 @@ fn leave_real_time() {
 }
 
 /// Takes the lock; a daemon that is ending is waited for, and so is a watchdog that is still taking
-/// back what a dead daemon left.
-fn take_lock(directory: &StateDirectory) -> Result<File, DaemonError> {
+/// back what a dead daemon left. Where the socket is `passed` to us, nobody else can be asked over it.
+fn take_lock(directory: &StateDirectory, passed: bool) -> Result<File, DaemonError> {
     let deadline = time::Instant::now() + LOCK_WITHIN;
     loop {
         if let Some(lock) = directory.try_lock()? {
@@ -212,9 +223,12 @@ fn take_lock(directory: &StateDirectory) -> Result<File, DaemonError> {
         };
         let left = Duration::from_nanos(left.as_nanos() as u64);
         // An open socket alone says nothing: it may belong to a daemon that is dying, or stopped.
-        match Client::connect_within(directory.path(), left) {
-            Err(ClientError::NotRunning { .. } | ClientError::Slow(_) | ClientError::Ended(_)) => {}
-            _ => return Err(DaemonError::AlreadyRunning(name)),
+        match (!passed).then(|| Client::connect_within(directory.path(), left)) {
+            None
+            | Some(Err(
+                ClientError::NotRunning { .. } | ClientError::Slow(_) | ClientError::Ended(_),
+            )) => {}
+            Some(_) => return Err(DaemonError::AlreadyRunning(name)),
         }
         thread::sleep(time::Duration::from_millis(20));
     }
@@ -240,28 +254,6 @@ fn recover_first(directory: &StateDirectory) -> Result<Recovery, DaemonError> {
         warn(format_args!("not restored: {failure}"));
     }
     Ok(recovered)
-}
-
-fn listen(directory: &StateDirectory) -> Result<UnixListener, DaemonError> {
-    // We have the lock, so a socket that is there belongs to a dead daemon.
-    match fs::remove_file(directory.socket()) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(system("remove the old socket")(error));
-        }
-        _ => {}
-    }
-    let listener =
-        UnixListener::bind(directory.socket()).map_err(|source| DaemonError::Socket {
-            path: directory.socket(),
-            source,
-        })?;
-    listener
-        .set_nonblocking(true)
-        .map_err(system("set up the control socket"))?;
-    directory.open_socket_to_everyone()?;
-    // Whoever started us may not care to read it.
-    let _ = writeln!(io::stdout(), "{READY_LINE}");
-    Ok(listener)
 }
 
 /// What the threads of the daemon share.

@@ -8,6 +8,7 @@
 //!   process that takes everything back if the daemon cannot, and what watches it.
 
 pub mod connection;
+mod control_listener;
 pub mod daemon;
 pub mod detachment;
 pub mod guardian;

@@ -119,6 +119,9 @@ pub trait KernelView {
     /// `NotFound` if there is no such cgroup.
     fn cgroups_below(&self, cgroup: &Path) -> io::Result<Vec<PathBuf>>;
 
+    /// Whether the service manager leaves the groups below a cgroup to its processes.
+    fn is_delegated(&self, cgroup: &Path) -> bool;
+
     /// Whether the directory is there.
     fn has_directory(&self, directory: &Path) -> bool;
 

@@ -136,6 +136,10 @@ impl KernelView for LinuxKernel {
         cgroup::cgroups_below(cgroup)
     }
 
+    fn is_delegated(&self, cgroup: &Path) -> bool {
+        cgroup::is_delegated(cgroup)
+    }
+
     fn has_directory(&self, directory: &Path) -> bool {
         directory.is_dir()
     }

@@ -4,6 +4,7 @@
 mod ds_freeze;
 mod ds_freeze_domain;
 mod escape;
+mod rt_groups;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

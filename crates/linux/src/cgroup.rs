@@ -1,7 +1,9 @@
 //! Cgroup v1 and v2 directories and control files.
 
+use std::ffi::{CStr, CString};
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// One mounted hierarchy of cgroups.
@@ -225,6 +227,25 @@ pub fn cgroups_below(directory: &Path) -> io::Result<Vec<PathBuf>> {
     }
     below.sort();
     Ok(below)
+}
+
+/// The attributes with which systemd marks a cgroup whose groups are its processes' own affair (`Delegate=`).
+const DELEGATION_MARKS: [&CStr; 2] = [c"trusted.delegate", c"user.delegate"];
+
+/// Whether systemd leaves the groups below a cgroup to its processes.
+pub fn is_delegated(directory: &Path) -> bool {
+    let mut marks = DELEGATION_MARKS.iter();
+    marks.any(|mark| attribute(directory, mark).is_some_and(|value| value == *b"1"))
+}
+
+/// The value of an extended attribute that is one byte long.
+fn attribute(directory: &Path, name: &CStr) -> Option<[u8; 1]> {
+    let path = CString::new(directory.as_os_str().as_bytes()).ok()?;
+    let mut value = [0; 1];
+    let room = value.as_mut_ptr().cast();
+    // SAFETY: both names end with a zero, and the kernel writes no more than the one byte that there is room for.
+    let length = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), room, value.len()) };
+    (length == 1).then_some(value)
 }
 
 /// Moves a process with all its threads into a cgroup.

@@ -1,12 +1,13 @@
 //! Unix sockets with peer credentials, and what a daemon and its watchdog need beside them:
 //! passing descriptors, waiting on several of them, locks between processes, handles of processes.
 
+use std::env;
 use std::fs::File;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::ptr;
 use std::slice;
@@ -109,6 +110,44 @@ fn connect(stream: &UnixStream, path: &Path) -> io::Result<()> {
     // SAFETY: the address lives through the call and is as long as told, zeros at its end included.
     check(unsafe { libc::connect(stream.as_raw_fd(), ptr::from_ref(&address).cast(), length) })
         .map(drop)
+}
+
+/// The first descriptor that a service manager passes (sd_listen_fds(3)).
+const FIRST_PASSED: RawFd = 3;
+/// How many connections may wait to be accepted.
+const BACKLOG: libc::c_int = 128;
+
+/// The listening Unix socket that a service manager has passed to this process (sd_listen_fds(3)), if it has. From here on
+/// we are the peer of whoever connects (SO_PEERCRED), in place of the manager.
+///
+/// # Errors
+/// `InvalidInput` where several were passed, or no listening Unix socket; else what the kernel says.
+pub fn passed_listener() -> io::Result<Option<UnixListener>> {
+    let number = |name: &str| env::var(name).ok()?.parse::<u32>().ok();
+    if number("LISTEN_PID") != Some(std::process::id()) {
+        return Ok(None);
+    }
+    match number("LISTEN_FDS") {
+        None | Some(0) => return Ok(None),
+        Some(1) => {}
+        Some(count) => {
+            let text = format!("the service manager passes {count} sockets; one is enough");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+    }
+    take_listener(FIRST_PASSED).map(Some)
+}
+
+/// The listening socket behind an inherited descriptor, which is closed on exec from here on.
+fn take_listener(inherited: RawFd) -> io::Result<UnixListener> {
+    // A copy, so that nothing of ours is closed if somebody calls this twice.
+    // SAFETY: takes two integers, and makes a descriptor or fails.
+    let copy = unsafe { descriptor(libc::fcntl(inherited, libc::F_DUPFD_CLOEXEC, FIRST_PASSED)) }?;
+    // SAFETY: takes two integers. Where the descriptor is none, the copy has failed.
+    check(unsafe { libc::fcntl(inherited, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    // SAFETY: the descriptor is open. The kernel refuses what is no socket, and notes us as who listens.
+    check(unsafe { libc::listen(copy.as_raw_fd(), BACKLOG) })?;
+    Ok(UnixListener::from(copy))
 }
 
 /// What was found at the end of a wait for one descriptor.
@@ -399,6 +438,22 @@ mod tests {
         };
         assert_eq!(refused.kind(), io::ErrorKind::WouldBlock, "{refused}");
         assert!(!queue.is_empty());
+    }
+
+    #[test]
+    fn a_passed_listener_makes_its_taker_the_peer() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let bound = UnixListener::bind(&path).unwrap();
+        let taken = take_listener(bound.as_raw_fd()).unwrap();
+        assert_eq!(taken.local_addr().unwrap().as_pathname(), Some(&*path));
+        let client = UnixStream::connect(&path).unwrap();
+        taken.accept().unwrap();
+        let peer = peer_credentials(&client).unwrap();
+        assert_eq!(peer.pid, std::process::id());
+        let file = File::open(folder.path()).unwrap();
+        assert!(take_listener(file.as_raw_fd()).is_err());
+        assert!(passed_listener().unwrap().is_none());
     }
 
     #[test]

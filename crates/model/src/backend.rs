@@ -316,6 +316,7 @@ const RT_GROUP: BackendTraits = BackendTraits {
     has_manager: false,
     fixed_grid: false,
     cpus_share_budget: false,
+    books_every_cpu: true,
     shortest_period: Duration::from_millis(2),
     longest_period: Duration::from_secs(100),
     smallest_budget: Duration::from_micros(500),

@@ -25,7 +25,7 @@ pub struct HostLimits {
     pub throttling_us: Option<(u64, u64)>,
     /// Whether the kernel has a fair server, which runs as SCHED_DEADLINE.
     pub has_fair_server: bool,
-    /// The share of each CPU that groups behind servers of the kernel may have together, as run time and period in
+    /// The share of each CPU that groups behind servers of SCHED_DEADLINE may have together, as run time and period in
     /// microseconds; `None` if SCHED_DEADLINE's own bound is theirs.
     pub groups_us: Option<(u64, u64)>,
 }
@@ -54,10 +54,11 @@ impl HostLimits {
         }
     }
 
-    /// The bound of groups, if the back end is one of those.
+    /// The bound of groups behind servers of SCHED_DEADLINE, if the back end makes those.
     fn bound_of_groups(&self, kind: BackendKind) -> Option<(u64, u64)> {
         let bound = self.groups_us.filter(|(_, period)| *period > 0);
-        bound.filter(|_| kind.traits().books_every_cpu)
+        let has_servers = kind.precedence() == Precedence::Deadline;
+        bound.filter(|_| has_servers && kind.traits().books_every_cpu)
     }
 
     fn bound_of_precedence(&self, kind: BackendKind) -> Fraction {
@@ -97,6 +98,9 @@ impl HostLimits {
             }
             Precedence::Priority if kind.has_manager() => {
                 format!("{reason}; the manager keeps 2 % clear of it")
+            }
+            Precedence::Priority if kind.traits().books_every_cpu => {
+                format!("{reason}, for the groups of all CPUs together")
             }
             Precedence::Deadline | Precedence::Priority => reason,
         }

@@ -7,8 +7,10 @@
 //! of a hypervisor on all CPUs of a pool by tests of global EDF ([`pool`]). Caps promise nothing, so they
 //! take nothing from guarantees; with all guarantees they fill a CPU at most.
 //!
-//! A back end that books every CPU, such as groups behind servers of the kernel, takes its bandwidth from
-//! SCHED_DEADLINE's on all CPUs, also where its domain never runs.
+//! A back end that books every CPU takes its bandwidth from the kernel's sum on all CPUs, also where its domain never
+//! runs: groups behind servers of the kernel from that of SCHED_DEADLINE, real-time groups of cgroup v1 from that of
+//! such groups (`tg_rt_schedulable` in kernel/sched/rt.c: the shares of sibling groups sum to that of the group above
+//! them at most).
 //!
 //! A budget that several CPUs share may be spent on any of them, up to a whole period a CPU. So beside others it
 //! counts on each CPU as min(budget, period), which is sound and pessimistic: what is spent on one CPU is counted on all.
@@ -133,10 +135,12 @@ impl Reserved<'_> {
         self.interface.cpus.contains(&cpu)
     }
 
-    /// Whether the kernel counts its bandwidth among those by deadlines on a CPU.
-    fn is_booked_on(&self, cpu: Cpu) -> bool {
-        let by_deadline = self.backend.precedence() == Precedence::Deadline;
-        by_deadline && (self.holds_on(cpu) || self.backend.traits().books_every_cpu)
+    /// Whether the kernel counts its bandwidth on a CPU in the sum of those by deadlines, or in that of groups by
+    /// priorities, in which single threads by priorities have no part.
+    fn is_booked_on(&self, cpu: Cpu, sum: Precedence) -> bool {
+        let books_every_cpu = self.backend.traits().books_every_cpu;
+        let is_booked_here = sum == Precedence::Deadline && self.holds_on(cpu);
+        self.backend.precedence() == sum && (books_every_cpu || is_booked_here)
     }
 
     /// Its domain, and where it is from.
@@ -214,7 +218,9 @@ pub fn refusals_on(
         refusals.extend(excess(cpu, one, &held, limits));
         held.push(one);
     }
-    refusals.extend(overbooking(cpu, active, requested, limits));
+    for sum in [Precedence::Deadline, Precedence::Priority] {
+        refusals.extend(overbooking(cpu, sum, active, requested, limits));
+    }
     refusals.extend(late_budgets(cpu, &held, limits));
     refusals.extend(deadlines::late_budget(cpu, &held));
     refusals
@@ -307,14 +313,16 @@ fn excess(
     too_much(cpu, one, &counted, limits)
 }
 
-/// The excess of the bandwidths by deadlines on a CPU on which some are booked whose domains do not run there.
+/// The excess of a sum of bandwidths that the kernel keeps of a CPU, where some are booked whose domains do not run
+/// there.
 fn overbooking(
     cpu: Cpu,
+    sum: Precedence,
     active: &[Reserved<'_>],
     requested: &[Reserved<'_>],
     limits: &HostLimits,
 ) -> Option<AdmissionRefusal> {
-    let is_booked = |one: &&Reserved<'_>| one.is_booked_on(cpu);
+    let is_booked = |one: &&Reserved<'_>| one.is_booked_on(cpu, sum);
     let mut counted: Vec<&Reserved<'_>> = active.iter().filter(is_booked).collect();
     for one in requested.iter().filter(is_booked) {
         let are_all_here = counted.iter().all(|other| other.holds_on(cpu)) && one.holds_on(cpu);

@@ -4,6 +4,7 @@
 mod grant;
 pub(super) mod modes;
 mod named_cgroup;
+mod reservation_unit;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,6 +26,13 @@ pub(super) use named_cgroup::domain_called;
 
 /// Puts reservations into force, or prints what that would change.
 pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Failure> {
+    if let (Some(unit), Some(program)) = (&arguments.unit, &arguments.print_unit_file) {
+        return output.print(&reservation_unit::text(
+            unit,
+            program.as_deref(),
+            arguments,
+        )?);
+    }
     let unit = arguments.unit.clone().map(CgroupName::Unit);
     let container = arguments.container.clone().map(CgroupName::Container);
     let label = arguments.container_label.clone();

@@ -1,5 +1,6 @@
 //! `tailbound run -b BUDGET -p PERIOD -- COMMAND`: one command under a reservation.
 
+use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +16,7 @@ use crate::failure::Failure;
 use crate::held_command::HeldCommand;
 use crate::interrupts;
 use crate::output::Output;
+use crate::transient_scope::TransientScope;
 
 /// How often the command is looked at; its end is noticed this late at most.
 const LOOK_EVERY: Pause = Pause::from_millis(5);
@@ -42,18 +44,37 @@ fn plan(
     request: impl FnOnce(u32) -> ReservationRequest,
     output: &Output,
 ) -> Result<(), Failure> {
-    let held = held(arguments)?;
+    let held = HeldCommand::start(&arguments.command, &cpus(arguments), None)?;
     output.note(format!(
         "nothing is changed and the command does not run: process {} stood for it",
         held.pid()
     ));
+    if let Some(scope) = TransientScope::of_domain(&domain()) {
+        output.note(format!("the command would run in {}", scope.unit()));
+    }
     super::apply::dry_run(&[request(held.pid())], output)
 }
 
-/// The command, held on the CPUs of its reservation.
-fn held(arguments: &RunArguments) -> Result<HeldCommand, Failure> {
-    let cpus = arguments.reservation.cpus.iter().copied().collect();
-    HeldCommand::start(&arguments.command, &cpus)
+fn cpus(arguments: &RunArguments) -> BTreeSet<u32> {
+    arguments.reservation.cpus.iter().copied().collect()
+}
+
+/// The command, held on the CPUs of its reservation: where systemd gives one, in a scope of its own.
+fn held(arguments: &RunArguments, output: &Output) -> Result<HeldCommand, Failure> {
+    let cpus = cpus(arguments);
+    let start = |scope| HeldCommand::start(&arguments.command, &cpus, scope);
+    let Some(scope) = TransientScope::of_domain(&domain()) else {
+        return start(None);
+    };
+    start(Some(&scope)).or_else(|failure| {
+        // The command itself may be what cannot be started, which is the same without the scope.
+        let held = start(None)?;
+        output.warn(format!(
+            "the command runs without {}: {failure}",
+            scope.unit()
+        ));
+        Ok(held)
+    })
 }
 
 fn run(
@@ -62,7 +83,7 @@ fn run(
     output: &Output,
 ) -> Result<(), Failure> {
     let stop = interrupts::watch()?;
-    let mut held = held(arguments)?;
+    let mut held = held(arguments, output)?;
     interrupts::kill_at_abort(&held);
     let mut client = Client::connect_or_start(&state_directory(), &StartOptions::default())
         .map_err(Failure::from_error)?;
@@ -168,9 +189,14 @@ fn ledger_in_words(ledger: &LedgerSummary) -> String {
     )
 }
 
+/// The domain of the command.
+fn domain() -> String {
+    format!("run-{}", std::process::id())
+}
+
 fn request(arguments: &RunArguments, interface: ResourceInterface, pid: u32) -> ReservationRequest {
     ReservationRequest {
-        domain: format!("run-{}", std::process::id()),
+        domain: domain(),
         target: Target::Processes(vec![pid]),
         interface,
         backend: arguments.reservation.backend,

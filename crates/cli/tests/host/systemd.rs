@@ -94,6 +94,20 @@ fn as_without_reservations(findings: &BTreeMap<String, Vec<String>>, log: &str) 
         ["reserved", "/system.slice/third.service/tailbound/unit"]
     );
     assert_eq!(values("third-left"), ["0"]);
+    for backend in ["cfs-quota", "weight"] {
+        let unit = format!("/system.slice/{backend}.service");
+        assert_eq!(values(backend), [unit], "{log}");
+        assert_eq!(values(&format!("{backend}-left")), ["0"]);
+    }
+    let wanted = [
+        "/tailbound.slice/tailbound-run-N.scope/tailbound/run-N",
+        "active",
+        "yes",
+        "status 143",
+        "left 0 and 0",
+        "no unit is left",
+    ];
+    assert_eq!(values("login"), wanted, "{log}");
     let mut fourth = vec!["reserved"];
     fourth.extend(["reserved again"; 5]);
     fourth.extend(["reserved after SIGKILL", "reserved after a reload"]);
@@ -142,6 +156,23 @@ fn as_a_unit(findings: &BTreeMap<String, Vec<String>>, log: &str) {
         ["served", "CapPrm:0000000000000000CapEff:0000000000000000"],
         "{log}"
     );
+    let wanted = [
+        "reserved at its start",
+        "reserved after a crash",
+        "reserved after SIGKILL of the daemon",
+        "free with its end",
+    ];
+    assert_eq!(values("seventh"), wanted, "{findings:?} {log}");
+    let wanted = [
+        "no daemon at first",
+        "a call starts it",
+        "answers after SIGKILL",
+        "by another",
+        "systemd listens on",
+        "a call starts it again",
+        "gone",
+    ];
+    assert_eq!(values("socket"), wanted, "{findings:?} {log}");
     assert_eq!(values("daemons"), ["0"]);
     assert_eq!(values("other-daemon"), ["refused: 0 restarts"]);
     assert_ne!(values("urgent"), ["0"]);

@@ -278,16 +278,7 @@ fn home_of_processes(
     members: &TargetMembers,
     view: &dyn KernelView,
 ) -> PathBuf {
-    let mut homes = BTreeSet::new();
-    for &pid in &members.processes {
-        let Ok(at) = view.cgroup_of(pid, root) else {
-            continue;
-        };
-        // A reservation that is being changed has moved it already.
-        let before = at.parent().and_then(Path::parent);
-        let before = before.filter(|before| own_group(before).join(&request.domain) == at);
-        homes.insert(before.map_or_else(|| at.clone(), Path::to_path_buf));
-    }
+    let mut homes = members.homes(&request.domain, root, view);
     let kind = |home: &PathBuf| view.read_file(&home.join("cgroup.type"));
     match (homes.pop_first(), homes.is_empty()) {
         // Below a threaded group there can be no group of whole processes; the root has no such file.

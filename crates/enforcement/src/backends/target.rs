@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use tailbound_model::CpuSet;
 
+use super::own_group;
 use crate::backend::{NamedCgroup, ReservationRequest, Target};
 use crate::error::PlanError;
 use crate::kernel::KernelView;
@@ -72,6 +73,19 @@ impl TargetMembers {
             Some(_) => Vec::new(),
             None => self.processes,
         }
+    }
+
+    /// The cgroups of v2 in which the processes are, or were before `domain` was reserved: a reservation that is being
+    /// changed has moved them below.
+    pub fn homes(&self, domain: &str, root: &Path, view: &dyn KernelView) -> BTreeSet<PathBuf> {
+        let groups = self.processes.iter();
+        let groups = groups.filter_map(|&pid| view.cgroup_of(pid, root).ok());
+        let homes = groups.map(|at| {
+            let before = at.parent().and_then(Path::parent);
+            let before = before.filter(|before| own_group(before).join(domain) == at);
+            before.map_or_else(|| at.clone(), Path::to_path_buf)
+        });
+        homes.collect()
     }
 
     /// Looks them up, and the descendants that processes of the target have already.

@@ -1,4 +1,4 @@
-//! `hcbs`: groups behind constant-bandwidth servers of the kernel, over a kernel in memory that has them.
+//! Groups with bandwidths that the kernel books on every CPU, `hcbs` and `rt-group`, over a kernel in memory that has both.
 
 use std::path::Path;
 
@@ -121,4 +121,34 @@ fn a_container_with_real_time_threads_of_its_own_is_refused() {
         refused.contains("real-time thread is there: 301"),
         "{refused}"
     );
+}
+
+/// The kernel books the groups of cgroup v1 on every CPU as well, and admission refuses before it would.
+#[test]
+fn legacy_groups_on_different_cpus_have_one_bound() {
+    let of_group = |domain: &str, pid: u32, budget_ms: u64, cpu: u32| {
+        let mut request = on_cpu(domain, pid, budget_ms, cpu);
+        request.backend = BackendKind::RtGroup;
+        request
+    };
+    let (kernel, directory) = (host(), state_directory());
+    let before = kernel.snapshot();
+    let mut enforcer = enforcer(&kernel, directory.path());
+    enforcer.apply(&[of_group("a", 100, 60, 1)]).unwrap();
+    let writes = kernel.writes();
+    let refused = enforcer.apply(&[of_group("b", 200, 36, 2)]).unwrap_err();
+    let text = refused.to_string();
+    assert!(
+        matches!(refused, EnforcementError::Refused(AdmissionError::NoRoom(AdmissionRefusal::TooMuch { fits, .. }))
+            if fits == interface(35, 100, 50, &[2]).budget),
+        "{text}"
+    );
+    assert!(
+        text.contains("for the groups of all CPUs together"),
+        "{text}"
+    );
+    assert_eq!(kernel.writes(), writes, "the kernel is not asked");
+    enforcer.apply(&[of_group("b", 200, 35, 2)]).unwrap();
+    enforcer.revert_all().unwrap();
+    assert_eq!(kernel.snapshot(), before);
 }

@@ -47,7 +47,7 @@ fn plans_are_as_the_table_says() {
             subjects.is_superset(&[100, 101, 102].into()) || !traits.enforces
         };
         assert_eq!(threads.is_ok_and(covers), traits.thread_groups, "{kind}");
-        let processes = plan(Some(Target::Processes(vec![200, 400])));
+        let processes = plan(Some(Target::Processes(vec![100, 200])));
         assert_eq!(processes.is_ok(), traits.process_groups, "{kind}");
     }
 }

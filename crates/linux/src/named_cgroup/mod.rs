@@ -116,6 +116,23 @@ fn listed(candidates: &[String]) -> String {
     }
 }
 
+/// The name of a unit of the system's service manager with its type, `.service` where none is written.
+pub fn full_unit_name(name: &str) -> String {
+    units::full_name(name)
+}
+
+/// The name of the unit of the system's service manager that a cgroup, by its path from the root of cgroup v2, is or
+/// lies in: a service or a scope.
+pub fn unit_holding(cgroup: &Path) -> Option<&str> {
+    units::holding(cgroup)
+}
+
+/// Whether a cgroup, by its path from the root of cgroup v2, is that of a login, whose processes are of no service: of a
+/// session, or of an application in the scope that the manager of a user gave it.
+pub fn is_of_login(cgroup: &Path) -> bool {
+    units::is_of_login(cgroup)
+}
+
 /// The directory of the unit of the system's service manager that has a name, in the hierarchy of cgroup v2.
 ///
 /// # Errors

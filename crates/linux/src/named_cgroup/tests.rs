@@ -230,6 +230,46 @@ fn the_group_of_the_runtime_is_found_above_the_process() {
 }
 
 #[test]
+fn a_cgroup_is_of_the_first_unit_below_the_slices() {
+    let cases = [
+        ("system.slice/redis.service", Some("redis.service")),
+        ("/system.slice/a.service/tailbound/b", Some("a.service")),
+        (
+            "user.slice/user-0.slice/session-3.scope",
+            Some("session-3.scope"),
+        ),
+        (
+            "user.slice/user-1.slice/user@1.service/app.slice/b.scope",
+            Some("user@1.service"),
+        ),
+        ("system.slice", None),
+        ("docker/1f/own.service", None),
+        ("/", None),
+    ];
+    for (cgroup, unit) in cases {
+        assert_eq!(unit_holding(Path::new(cgroup)), unit, "{cgroup}");
+    }
+}
+
+#[test]
+fn a_login_is_no_service() {
+    let app = "user.slice/user-1.slice/user@1.service/app.slice/term.scope";
+    for login in ["user.slice/user-0.slice/session-3.scope", app, "init.scope"] {
+        assert!(is_of_login(Path::new(login)), "{login}");
+    }
+    let service = "user.slice/user-1.slice/user@1.service/app.slice/web.service";
+    for other in [
+        "system.slice/a.service",
+        service,
+        "run-1.scope",
+        "docker/session-3.scope",
+        "",
+    ] {
+        assert!(!is_of_login(Path::new(other)), "{other}");
+    }
+}
+
+#[test]
 fn a_unit_is_found_below_slices_alone() {
     let host = RuntimeHost::new();
     for path in [

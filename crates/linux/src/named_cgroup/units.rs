@@ -10,10 +10,7 @@ const KINDS: [&str; 3] = [".service", ".scope", ".slice"];
 
 /// The directory of a unit below the root of cgroup v2.
 pub(super) fn directory(root: &Path, name: &str) -> Result<PathBuf, NameError> {
-    let full = match KINDS.iter().any(|kind| name.ends_with(kind)) {
-        true => name.to_owned(),
-        false => format!("{name}.service"),
-    };
+    let full = full_name(name);
     let mut units = Vec::new();
     collect(root, &mut units);
     let unit = units.iter().find(|path| file_name(path) == Some(&full));
@@ -23,6 +20,14 @@ pub(super) fn directory(root: &Path, name: &str) -> Result<PathBuf, NameError> {
         name: full,
         remedy: "a unit has a cgroup while it runs: start it, and write its name as `systemctl status` shows it".into(),
     })
+}
+
+/// The name of a unit with its type, which is that of a service where none is written.
+pub(super) fn full_name(name: &str) -> String {
+    match KINDS.iter().any(|kind| name.ends_with(kind)) {
+        true => name.to_owned(),
+        false => format!("{name}.service"),
+    }
 }
 
 /// The units below a directory. Only slices hold units of this manager: what is below a service or scope is its own
@@ -43,6 +48,26 @@ fn collect(directory: &Path, units: &mut Vec<PathBuf>) {
             units.push(path);
         }
     }
+}
+
+/// The unit that a cgroup is of: the first one below the slices, or none.
+pub(super) fn holding(below_root: &Path) -> Option<&str> {
+    let mut names = below_root.iter().filter_map(|part| part.to_str());
+    let first = names.find(|name| *name != "/" && !name.ends_with(".slice"))?;
+    KINDS
+        .iter()
+        .any(|kind| first.ends_with(kind))
+        .then_some(first)
+}
+
+/// Whether a cgroup is that of a login: of a session, or of an application in the scope that a user's manager gave it.
+pub(super) fn is_of_login(below_root: &Path) -> bool {
+    let is_scope = |name: &str| name.ends_with(".scope");
+    let innermost = below_root.file_name().and_then(|name| name.to_str());
+    holding(below_root).is_some_and(|unit| {
+        let is_of_user = unit.starts_with("user@") && innermost.is_some_and(is_scope);
+        is_of_user || unit == "init.scope" || unit.starts_with("session-") && is_scope(unit)
+    })
 }
 
 /// The units whose names have something in common with a name.

@@ -13,7 +13,7 @@ mkdir -p /etc/tailbound
 describe 'kind = "container"
 unit = "sixth.service"' >/etc/tailbound/sixth.toml
 systemctl daemon-reload
-systemd-analyze verify --man=no tailboundd.service tailbound-apply@sixth.service tailbound-metrics.service 2>&1 | grep tailbound | while read -r line; do
+systemd-analyze verify --man=no tailboundd.service tailboundd.socket tailbound.slice tailbound-apply@sixth.service tailbound-metrics.service 2>&1 | grep tailbound | while read -r line; do
     found verify "$line"
 done
 systemd-run --quiet --unit sixth sh -c 'while : sixth; do :; done'
@@ -51,6 +51,46 @@ systemctl stop tailboundd
 main_is_reserved sixth || found sixth "ordinary without the daemon"
 systemctl is-active --quiet tailbound-apply@sixth || found sixth "stopped with the daemon"
 found daemons "$(pgrep --count tailboundd)"
+
+# The reservation of a unit comes and goes with it, by a unit that is printed.
+printf '[Service]\nExecStart=sh -c "while : seventh; do :; done"\nRestart=always\nRestartSec=50ms\n' >/etc/systemd/system/seventh.service
+tailbound apply --unit seventh --budget 1ms --period 10ms --cpus 1 --print-unit-file >/etc/systemd/system/tailbound-seventh.service
+systemctl daemon-reload
+systemd-analyze verify --man=no tailbound-seventh.service 2>&1 | grep tailbound | while read -r line; do
+    found verify "$line"
+done
+systemctl enable --quiet tailbound-seventh
+systemctl start seventh
+until_true main_is_reserved seventh && found seventh "reserved at its start"
+crashed=$(main_of seventh)
+systemctl kill --signal KILL seventh
+seventh_is_reserved_anew() { main_is_not seventh "$crashed" && main_is_reserved seventh; }
+until_true seventh_is_reserved_anew && found seventh "reserved after a crash"
+daemon=$(main_of tailboundd)
+systemctl kill --kill-who main --signal KILL tailboundd
+seventh_is_served_anew() { main_is_not tailboundd "$daemon" && main_is_reserved seventh; }
+until_true seventh_is_served_anew && found seventh "reserved after SIGKILL of the daemon"
+systemctl stop seventh
+seventh_is_free() { [ -z "$(tailbound status --format csv | grep '^seventh')" ]; }
+until_true seventh_is_free && found seventh "free with its end"
+systemctl disable --quiet tailbound-seventh
+systemctl stop tailboundd
+
+# Where systemd listens, a call starts the daemon, at first and after its death.
+systemctl start tailboundd.socket
+main_is_not tailboundd 0 || found socket "no daemon at first"
+# Whoever connects, without systemctl.
+ask_status() { PATH=/nowhere /programs/tailbound status >/dev/null 2>>/out/socket; }
+ask_status && main_is_not tailboundd 0 && found socket "a call starts it"
+daemon=$(main_of tailboundd)
+systemctl kill --kill-who main --signal KILL tailboundd
+until_true ask_status && found socket "answers after SIGKILL"
+[ "$(main_of tailboundd)" != "$daemon" ] && found socket "by another"
+systemctl stop tailboundd 2>/dev/null
+[ -S /run/tailbound/control.sock ] && found socket "systemd listens on"
+ask_status && found socket "a call starts it again"
+systemctl stop tailboundd.socket tailboundd
+[ -e /run/tailbound/control.sock ] || found socket "gone"
 
 # Another daemon serves already: the unit says so, and is not started again and again.
 /programs/tailboundd --detach

@@ -40,6 +40,10 @@ reservation = { backend = "ds-freeze", budget = "3ms", period = "10ms", priority
 TOML
 }
 
+lengths_of() { # a back end: what its reservation has of them
+    [ "$1" = weight ] || echo 'budget = "3ms", period = "10ms", '
+}
+
 stands_still() { # a unit that is frozen: what it uses in a while
     before=$(used_by "$1")
     sleep 0.3
@@ -82,6 +86,37 @@ systemctl stop third
 found third-left "$(pgrep --full --count 'sleep 1000')"
 tailbound revert --all >/dev/null 2>&1
 
+# Whatever rules it, a process stays in its service, or the reservation is refused: the service ends as a whole.
+for backend in cfs-quota weight; do
+    systemd-run --quiet --unit "$backend" sh -c "sleep 1001 & while : $backend; do :; done"
+    until_true busy "$backend" >/dev/null
+    describe "kind = \"process\"
+pids = [$(main_of "$backend")]" | sed "/^reservation/c reservation = { backend = \"$backend\", $(lengths_of "$backend")cpus = [1] }" >"/$backend.toml"
+    tailbound apply "/$backend.toml" >"/out/$backend" 2>&1
+    found "$backend" "$(group_of "$(main_of "$backend")")"
+    systemctl stop "$backend"
+    found "$backend-left" "$(pgrep --full --count 'sleep 1001')"
+    tailbound revert --all >/dev/null 2>&1
+done
+
+# A command that is started at a login is a unit of its own, which is stopped like others.
+login() { # words that are run as at a login
+    exec sh -c 'echo $$ >/sys/fs/cgroup/init.scope/cgroup.procs; exec "$@"' login "$@"
+}
+login tailbound run --backend ds-freeze --budget 2ms --period 10ms --priority 50 --cpus 1 -- \
+    sh -c 'sleep 1002 & while : login; do :; done' >/out/login 2>&1 </dev/null &
+starter=$!
+until_true busy_is_reserved login
+scope=tailbound-run-$starter.scope
+found login "$(group_of "$(busy login | tail -1)" | sed "s/$starter/N/g")"
+found login "$(systemctl show --property ActiveState --value "$scope")"
+found login "$(systemctl show --property Delegate --value "$scope")"
+systemctl stop "$scope"
+wait "$starter"
+found login "status $?"
+found login "left $(busy login | wc -l) and $(pgrep --full --count 'sleep 1002')"
+systemctl show --property LoadState --value "$scope" | grep -q not-found && found login "no unit is left"
+
 # A service is reserved as a whole; it is restarted, killed, frozen, reloaded by its manager.
 systemd-run --quiet --unit fourth -p Restart=always -p RestartSec=50ms -p StartLimitIntervalSec=0 sh -c 'while : fourth; do :; done'
 describe 'kind = "container"
@@ -119,7 +154,7 @@ is_ordinary() { ! main_is_reserved fourth; }
 until_true is_ordinary && found fourth "ordinary after SIGKILL of the daemon"
 before=$(used_by fourth)
 until_true has_run_since fourth "$before" && found fourth "runs on"
-nothing_is_left() { [ -z "$(find /sys/fs/cgroup -name 'tailbound*' -type d ! -name 'tailbound-test*')" ]; }
+nothing_is_left() { [ -z "$(find /sys/fs/cgroup -name 'tailbound*' -type d ! -name 'tailbound-test*' ! -name tailbound.slice)" ]; }
 until_true nothing_is_left && found left nothing
 
 . /scripts/daemon_unit.sh

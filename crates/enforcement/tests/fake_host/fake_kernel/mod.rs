@@ -3,9 +3,11 @@
 //! It knows just enough of the real one's rules to make mistakes show: directories need parents
 //! and are removed only when empty, a new group has the kernel's default values, entering a cpuset
 //! sets the affinity and being in one bounds it, children of threads with RESET_ON_FORK are ordinary
-//! ones, and controllers are switched on and off by name.
+//! ones, controllers are switched on and off by name, and no group below the root has both members and groups with
+//! controllers.
 
 mod disk;
+mod legacy_real_time;
 mod managers;
 mod real_time_groups;
 mod xen;
@@ -34,6 +36,9 @@ pub const V2_ROOT: &str = "/v2";
 pub const CPU_ROOT: &str = "/cpu";
 /// The v1 cpuset hierarchy.
 pub const CPUSET_ROOT: &str = "/cpuset";
+
+/// The file that stands for the mark of a cgroup that is left to its processes.
+pub const DELEGATION_MARK: &str = "user.delegate";
 
 /// How many CPUs there are.
 const CPUS: u32 = 4;
@@ -104,7 +109,7 @@ impl FakeKernel {
                     files.insert(real_time_groups::BANDWIDTH.into(), all);
                 }
                 if root == CPU_ROOT {
-                    files.insert("cpu.rt_runtime_us".into(), "950000".into());
+                    files.insert(legacy_real_time::BUDGET.into(), "950000".into());
                 }
                 inside.state.cgroups.insert(root.into(), files);
             }
@@ -273,7 +278,7 @@ fn default_files(directory: &Path) -> BTreeMap<String, String> {
             ("cpu.cfs_burst_us", "0"),
             ("cpu.shares", "1024"),
             ("cpu.idle", "0"),
-            ("cpu.rt_runtime_us", "0"),
+            (legacy_real_time::BUDGET, "0"),
             ("cpu.rt_period_us", "1000000"),
         ],
         () => &[
@@ -306,6 +311,9 @@ impl FakeState {
         let in_v2 = root == Path::new(V2_ROOT);
         if in_v2 {
             self.check_entry(tid, directory)?;
+            if self.gives_controllers(directory) {
+                return Err(io::ErrorKind::ResourceBusy.into());
+            }
         }
         let files = self.cgroups.get(directory);
         let cpus = files.and_then(|files| files.get("cpuset.cpus").cloned());
@@ -319,6 +327,13 @@ impl FakeState {
             thread.affinity = if keeps { within } else { cpus };
         }
         Ok(())
+    }
+
+    /// Whether a cgroup of v2 below the root gives those below it controllers, so that it may have no members.
+    fn gives_controllers(&self, directory: &Path) -> bool {
+        let files = self.cgroups.get(directory);
+        let given = files.and_then(|files| files.get("cgroup.subtree_control"));
+        directory != Path::new(V2_ROOT) && given.is_some_and(|given| !given.is_empty())
     }
 
     /// What the thread's cpusets leave of `cpus`.
@@ -474,6 +489,11 @@ impl KernelView for FakeKernel {
         Ok(below.cloned().collect())
     }
 
+    fn is_delegated(&self, cgroup: &Path) -> bool {
+        let mark = self.read_file(&cgroup.join(DELEGATION_MARK));
+        mark.is_ok_and(|mark| mark == "1")
+    }
+
     fn has_directory(&self, directory: &Path) -> bool {
         self.lock().state.cgroups.contains_key(directory)
     }
@@ -544,7 +564,14 @@ impl KernelState for FakeKernel {
             if file.ends_with(real_time_groups::BANDWIDTH) {
                 state.check_bandwidth(file, value)?;
             }
-            let directory = file.parent().and_then(|path| state.cgroups.get_mut(path));
+            if file.ends_with(legacy_real_time::BUDGET) {
+                state.check_legacy_budget(file, value)?;
+            }
+            let directory = file.parent().unwrap_or(file);
+            let below_root = directory != Path::new(V2_ROOT);
+            let mut threads = state.threads.values();
+            let has_members = threads.any(|thread| state.is_member(thread, directory));
+            let directory = state.cgroups.get_mut(directory);
             let name = file
                 .file_name()
                 .and_then(|name| name.to_str())
@@ -557,6 +584,9 @@ impl KernelState for FakeKernel {
             }
             let mut on: BTreeSet<&str> = held.split_whitespace().collect();
             match value.split_at_checked(1) {
+                Some(("+", _)) if below_root && has_members => {
+                    return Err(io::ErrorKind::ResourceBusy.into());
+                }
                 Some(("+", name)) => _ = on.insert(name),
                 Some(("-", name)) => _ = on.remove(name),
                 _ => return Err(io::ErrorKind::InvalidInput.into()),
