@@ -1,7 +1,7 @@
 //! The CPU time that an answer takes a domain to get.
 
 use tailbound_analysis::resolution::Deployment;
-use tailbound_model::ReservationServer;
+use tailbound_model::{ReservationServer, Service};
 
 /// `PredictedSupply` is the CPU time that an answer takes a domain to get.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +13,8 @@ pub(crate) enum PredictedSupply {
         /// The domains that may come before this one on its CPUs, so that a budget comes later in its period than
         /// without them.
         behind: Vec<String>,
+        /// Whether several CPUs share the budget, of which requests that go one at a time use one.
+        is_shared: bool,
     },
     /// A quota caps it, and no other domain of the description runs on its CPUs.
     Capped {
@@ -26,19 +28,25 @@ pub(crate) enum PredictedSupply {
 }
 
 impl PredictedSupply {
-    /// The supply of a domain of a deployment.
-    pub(crate) fn of(deployment: &Deployment, domain: &str) -> Self {
+    /// The supply of a service's domain in a deployment.
+    pub(crate) fn of(deployment: &Deployment, service: &Service) -> Self {
+        let domain = service.domain.as_str();
         let resolved = deployment.reserved.get(domain);
         let Some(resolved) = resolved else {
             return Self::Unknown(NO_GUARANTEE.into());
         };
-        if resolved.shares_guarantee() {
+        let is_shared = resolved.shares_guarantee();
+        if is_shared && !goes_one_at_a_time(service) {
             return Self::Unknown(SHARED_BUDGET.into());
         }
-        if let Some(server) = resolved.server() {
+        if let Some(server) = resolved.server_of_one_thread() {
             let behind = deployment.ahead_of(domain).into_iter().map(str::to_owned);
             let behind = behind.collect();
-            return Self::Guaranteed { server, behind };
+            return Self::Guaranteed {
+                server,
+                behind,
+                is_shared,
+            };
         }
         let backend = resolved.backend;
         match (resolved.cap(), deployment.company_of(domain)) {
@@ -73,9 +81,18 @@ pub(crate) fn assumption_of_precedence(behind: &[String]) -> Option<String> {
     })
 }
 
+/// Whether a service has one request at a time.
+pub(crate) fn goes_one_at_a_time(service: &Service) -> bool {
+    service.max_in_flight == Some(1)
+}
+
+/// The assumption of an answer for a service whose CPUs share a budget.
+pub(crate) const ONE_THREAD: &str = "each request runs in one thread at a time, on one of the CPUs that share the budget, and never so long that it is \
+     paused to stay clear of real-time throttling";
+
 /// Why nothing is predicted for a service whose CPUs share a budget.
 pub(crate) const SHARED_BUDGET: &str = "several CPUs share the budget of the domain, and how its threads divide the requests among them is not described; \
-     give the service a budget on one CPU, or measure with `tailbound run`";
+     write max_in_flight = 1 at the service if it has one request at a time, give the service a budget on one CPU, or measure with `tailbound run`";
 
 /// Why nothing is predicted for a domain without a guaranteed budget.
 const NO_GUARANTEE: &str =

@@ -17,7 +17,7 @@ use crate::AssessmentError;
 use crate::error::named;
 use crate::execution_times::{ServiceTimes, execution_times};
 use crate::predicted_supply::{
-    BURST_ALWAYS_WHOLE, BURST_LEFT_OUT, PredictedSupply, assumption_of_precedence,
+    BURST_ALWAYS_WHOLE, BURST_LEFT_OUT, ONE_THREAD, PredictedSupply, assumption_of_precedence,
 };
 use crate::schedulability::{CpuVerdict, refused_cpus};
 
@@ -107,9 +107,18 @@ pub fn predict_service(
     (points, watch): (&SharpPoints, &dyn SearchWatch),
 ) -> Result<ServicePrediction, AssessmentError> {
     let on = |server| predict_on_server((name, service), times, server, (points, watch));
-    let (mut prediction, assumed) = match PredictedSupply::of(deployment, &service.domain) {
+    let (mut prediction, assumed) = match PredictedSupply::of(deployment, service) {
         PredictedSupply::Unknown(why) => return Ok(ServicePrediction::without(why)),
-        PredictedSupply::Guaranteed { server, behind } => (on(server)?, Some(behind)),
+        PredictedSupply::Guaranteed {
+            server,
+            behind,
+            is_shared,
+        } => {
+            let of_threads = is_shared.then(|| ONE_THREAD.to_owned());
+            let of_others = assumption_of_precedence(&behind);
+            let assumed: Vec<String> = of_others.into_iter().chain(of_threads).collect();
+            (on(server)?, Some(assumed))
+        }
         PredictedSupply::Capped { server, with_burst } => {
             let least = on(server)?;
             let most = with_burst.map(on).transpose()?;
@@ -119,7 +128,7 @@ pub fn predict_service(
     for (_, case) in &mut prediction.cases {
         match &assumed {
             None => case.assume_of_cap(),
-            Some(behind) => case.assume(assumption_of_precedence(behind).as_slice()),
+            Some(assumed) => case.assume(assumed),
         }
     }
     Ok(prediction)

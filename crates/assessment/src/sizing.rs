@@ -25,7 +25,9 @@ use crate::analysis::refuse_what_is_only_simulated;
 use crate::error::named;
 use crate::execution_times::{ServiceTimes, execution_times};
 use crate::mode_content::{ModeContent, modes};
-use crate::predicted_supply::{PredictedSupply, assumption_of_precedence};
+use crate::predicted_supply::{
+    ONE_THREAD, PredictedSupply, assumption_of_precedence, goes_one_at_a_time,
+};
 pub use run_budget::{CalibratedRuns, RunForecasts, RunGoal};
 
 mod run_budget;
@@ -371,10 +373,11 @@ impl One<'_> {
         {
             return Ok(Err(NotSized::Because(why)));
         }
-        if self.mode.shares_guarantee(&self.service.domain) {
+        if self.is_shared() && !goes_one_at_a_time(self.service) {
             return Ok(Err(NotSized::Because(
-                "several CPUs share the budget of the domain, and budgets are sized for one CPU; `tailbound interface \
-                 --model multiprocessor` sizes one for tasks under global EDF"
+                "several CPUs share the budget of the domain, and budgets are sized for one request at a time: write \
+                 max_in_flight = 1 at the service if it has no more; `tailbound interface --model multiprocessor` sizes \
+                 one for tasks under global EDF"
                     .into(),
             )));
         }
@@ -636,7 +639,7 @@ impl One<'_> {
     fn kind_of_cap(&self) -> Result<ServerKind, NotSized> {
         let deployment = Deployment::of(self.description, self.mode.mode, &Variant::as_described());
         let deployment = deployment.map_err(|error| NotSized::Because(error.to_string()))?;
-        match PredictedSupply::of(&deployment, &self.service.domain) {
+        match PredictedSupply::of(&deployment, self.service) {
             PredictedSupply::Unknown(why) => Err(NotSized::Because(why)),
             PredictedSupply::Capped {
                 with_burst: Some(_),
@@ -713,7 +716,7 @@ impl One<'_> {
             period,
             priority: self.priority(),
             cpus: self.cpus(),
-            budget_scope: BudgetScope::EachCpu,
+            budget_scope: self.budget_scope(),
         };
         let domain = &self.service.domain;
         let described = self.description.domains.get(domain)?;
@@ -725,6 +728,16 @@ impl One<'_> {
 
     fn priority(&self) -> Priority {
         self.reservation().map_or(Priority::HIGHEST, |r| r.priority)
+    }
+
+    fn budget_scope(&self) -> BudgetScope {
+        let described = self.reservation();
+        described.map_or(BudgetScope::EachCpu, |one| one.budget_scope)
+    }
+
+    /// Whether several CPUs share the budget.
+    fn is_shared(&self) -> bool {
+        self.mode.shares_guarantee(&self.service.domain)
     }
 
     /// The CPUs of the reservation; of none, those of the domain.
@@ -739,7 +752,9 @@ impl One<'_> {
         let sizing = match (self.is_capped(), &rule) {
             (true, _) => sizing.of_caps(),
             (false, SizingRule::Promises(_) | SizingRule::Runs { .. }) => {
-                sizing.assuming(assumption_of_precedence(&self.behind()))
+                let of_threads = self.is_shared().then(|| ONE_THREAD.to_owned());
+                let of_others = assumption_of_precedence(&self.behind());
+                sizing.assuming(of_others.into_iter().chain(of_threads))
             }
             (false, _) => sizing,
         };
@@ -757,6 +772,7 @@ impl One<'_> {
                     _ => None,
                 },
                 priority: self.priority(),
+                budget_scope: self.budget_scope(),
                 ..Reservation::on(self.backend(), self.cpus())
             })
         });

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use tailbound_control::Client;
 use tailbound_control::frame::decode;
 use tailbound_linux::process::process_started;
-use tailbound_model::{BackendKind, RequestsMeanwhile};
+use tailbound_model::{BackendKind, BudgetScope, RequestsMeanwhile};
 use tailbound_modes::control::ModesClient;
 use tailbound_modes::transition::{Cause, Ending};
 use tailbound_modes::wire::{AgentMessage, HostMessage, Name, decoder, encode};
@@ -96,10 +96,11 @@ fn expect_refusal(stage: &ModesStage, client: &mut Client) {
     assert!(!is_stopped(stage.busy[0].id()));
 }
 
-fn changes_modes(backend: BackendKind, promise: Promise) {
-    let test = format!("mode changes over {backend:?}");
+fn changes_modes((backend, scope): (BackendKind, BudgetScope), promise: Promise) {
+    let test = format!("mode changes over {backend:?}, {scope}");
     let queue = RequestsMeanwhile::Queue;
-    let Some((stage, mut client)) = ModesStage::set(&test, backend, PERIOD, &MODES, queue) else {
+    let Some((stage, mut client)) = ModesStage::set(&test, (backend, scope), PERIOD, &MODES, queue)
+    else {
         return;
     };
     let worker = stage.busy[0].id();
@@ -141,39 +142,67 @@ fn changes_modes(backend: BackendKind, promise: Promise) {
 
 #[test]
 fn modes_change_over_ds_freeze() {
-    changes_modes(BackendKind::DsFreeze, Promise::Guaranteed);
+    changes_modes(
+        (BackendKind::DsFreeze, BudgetScope::EachCpu),
+        Promise::Guaranteed,
+    );
 }
 
 #[test]
 fn modes_change_over_deadline() {
-    changes_modes(BackendKind::Deadline, Promise::Guaranteed);
+    changes_modes(
+        (BackendKind::Deadline, BudgetScope::EachCpu),
+        Promise::Guaranteed,
+    );
 }
 
 #[test]
 fn modes_change_over_rt_group() {
-    changes_modes(BackendKind::RtGroup, Promise::Guaranteed);
+    changes_modes(
+        (BackendKind::RtGroup, BudgetScope::EachCpu),
+        Promise::Guaranteed,
+    );
 }
 
 #[test]
 fn modes_change_over_cfs_quota() {
-    changes_modes(BackendKind::CfsQuota, Promise::Capped);
+    changes_modes(
+        (BackendKind::CfsQuota, BudgetScope::EachCpu),
+        Promise::Capped,
+    );
+}
+
+#[test]
+fn modes_change_over_budgets_of_several_cpus() {
+    let all = BudgetScope::AllCpus;
+    changes_modes((BackendKind::DsFreeze, all), Promise::Guaranteed);
+    changes_modes((BackendKind::CfsQuota, all), Promise::Capped);
 }
 
 #[test]
 fn modes_change_over_dedicated() {
-    changes_modes(BackendKind::Dedicated, Promise::Nothing);
+    changes_modes(
+        (BackendKind::Dedicated, BudgetScope::EachCpu),
+        Promise::Nothing,
+    );
 }
 
 #[test]
 fn modes_change_over_none() {
-    changes_modes(BackendKind::None, Promise::Nothing);
+    changes_modes((BackendKind::None, BudgetScope::EachCpu), Promise::Nothing);
 }
 
 /// A liar's task goes on, on what its domain has in the new mode: nobody else has less for it.
 fn survives_a_lie(backend: BackendKind) {
     let test = format!("an agent that lies, over {backend:?}");
     let queue = RequestsMeanwhile::Queue;
-    let Some((stage, mut client)) = ModesStage::set(&test, backend, PERIOD, &MODES, queue) else {
+    let Some((stage, mut client)) = ModesStage::set(
+        &test,
+        (backend, BudgetScope::EachCpu),
+        PERIOD,
+        &MODES,
+        queue,
+    ) else {
         return;
     };
     stage.behave(Manner::Lies);
@@ -204,7 +233,13 @@ fn an_agent_that_dies_over_a_message_holds_nobody_up() {
 fn survives_a_death(backend: BackendKind) {
     let test = format!("an agent that dies, over {backend:?}");
     let queue = RequestsMeanwhile::Queue;
-    let set = ModesStage::set(&test, backend, PERIOD, &MODES, queue);
+    let set = ModesStage::set(
+        &test,
+        (backend, BudgetScope::EachCpu),
+        PERIOD,
+        &MODES,
+        queue,
+    );
     let Some((mut stage, mut client)) = set else {
         return;
     };
@@ -282,7 +317,13 @@ fn flood(
 #[test]
 fn a_flood_of_requests_and_garbage_holds_nobody_up() {
     let (ds_freeze, queue) = (BackendKind::DsFreeze, RequestsMeanwhile::Queue);
-    let set = ModesStage::set("a_flood", ds_freeze, PERIOD, &MODES, queue);
+    let set = ModesStage::set(
+        "a_flood",
+        (ds_freeze, BudgetScope::EachCpu),
+        PERIOD,
+        &MODES,
+        queue,
+    );
     let Some((stage, mut client)) = set else {
         return;
     };

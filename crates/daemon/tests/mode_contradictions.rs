@@ -4,7 +4,7 @@
 // What other tests need of them is not needed here.
 
 use tailbound_control::Client;
-use tailbound_model::{BackendKind, RequestsMeanwhile};
+use tailbound_model::{BackendKind, BudgetScope, RequestsMeanwhile};
 use tailbound_modes::control::{ModesClient, ModesStatus};
 use tailbound_modes::transition::{Ending, StepKind};
 use tailbound_time::Duration;
@@ -35,7 +35,13 @@ fn set(test: &str, backend: BackendKind) -> Option<(ModesStage, Client)> {
         BackendKind::Deadline => LONG_PERIOD,
         _ => PERIOD,
     };
-    ModesStage::set(test, backend, period, &MODES, RequestsMeanwhile::Queue)
+    ModesStage::set(
+        test,
+        (backend, BudgetScope::EachCpu),
+        period,
+        &MODES,
+        RequestsMeanwhile::Queue,
+    )
 }
 
 fn modes(client: &mut Client) -> ModesStatus {

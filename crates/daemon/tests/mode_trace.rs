@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use tailbound_control::Client;
 use tailbound_linux::clock::{Monotonic, sleep_until};
-use tailbound_model::{BackendKind, RequestsMeanwhile};
+use tailbound_model::{BackendKind, BudgetScope, RequestsMeanwhile};
 use tailbound_modes::manager::Report;
 use tailbound_modes::transition::{Ending, StepKind};
 use tailbound_time::{Clock, Duration};
@@ -260,7 +260,13 @@ fn recorded(test: &str, stage: &ModesStage, client: &mut Client) -> Option<(Vec<
 fn the_kernel_s_trace_shows_no_domain_beyond_its_budget() {
     let test = "the_kernel_s_trace_shows_no_domain_beyond_its_budget";
     let (ds_freeze, queue) = (BackendKind::DsFreeze, RequestsMeanwhile::Queue);
-    let set = ModesStage::set(test, ds_freeze, PERIOD, &MODES, queue);
+    let set = ModesStage::set(
+        test,
+        (ds_freeze, BudgetScope::EachCpu),
+        PERIOD,
+        &MODES,
+        queue,
+    );
     let Some((stage, mut client)) = set else {
         return;
     };

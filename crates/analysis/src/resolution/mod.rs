@@ -64,6 +64,17 @@ impl ResolvedDomain {
         self.interface.shares_budget() && self.backend.guarantees_budget()
     }
 
+    /// The guaranteed rule as threads get it that need the CPU one at a time: of a budget that several CPUs share they use
+    /// no more than a whole CPU.
+    pub fn server_of_one_thread(&self) -> Option<ReservationServer> {
+        let server = self.server()?;
+        let (budget, period) = (self.interface.budget, self.interface.period);
+        match self.shares_guarantee() && budget >= period {
+            true => Some(ReservationServer::Dedicated),
+            false => Some(server),
+        }
+    }
+
     /// The rule by which a cap gives CPU time where nothing else wants the CPU; `None` of a reservation that is no cap.
     pub fn cap(&self) -> Option<ReservationServer> {
         self.cap_of(self.interface.budget)

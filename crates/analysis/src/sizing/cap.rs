@@ -31,11 +31,12 @@ impl Sizing {
 
     /// The same budgets, resting on what is not shown to hold, if there is any.
     #[must_use]
-    pub fn assuming(mut self, assumption: Option<String>) -> Self {
-        if assumption.is_some() {
+    pub fn assuming(mut self, assumptions: impl IntoIterator<Item = String>) -> Self {
+        let before = self.assumptions.len();
+        self.assumptions.extend(assumptions);
+        if self.assumptions.len() > before {
             self.evidence = Evidence::Estimate;
         }
-        self.assumptions.extend(assumption);
         self
     }
 

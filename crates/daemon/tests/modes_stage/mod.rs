@@ -69,8 +69,9 @@ pub struct ModesStage {
     directory: tempfile::TempDir,
     /// The busy processes.
     pub busy: [Child; 2],
-    /// The CPU of both.
+    /// The CPU of both, where they have budgets of one.
     pub cpu: u32,
+    scope: BudgetScope,
     backend: BackendKind,
     period: Duration,
     modes: Vec<Shares>,
@@ -98,7 +99,7 @@ impl ModesStage {
     /// Applies the first of these modes and loads all. `None`, said aloud, where the host cannot.
     pub fn set(
         test: &str,
-        backend: BackendKind,
+        (backend, scope): (BackendKind, BudgetScope),
         period: Duration,
         modes: &[Shares],
         requests: RequestsMeanwhile,
@@ -110,6 +111,7 @@ impl ModesStage {
             _alone: alone,
             directory: tempfile::tempdir().unwrap(),
             cpu: *affinity_of(own_thread()).unwrap().last().unwrap(),
+            scope,
             busy,
             backend,
             period,
@@ -165,8 +167,14 @@ impl ModesStage {
             budget: Duration::from_nanos(budget_ns.max(1)),
             period,
             priority: Priority(40),
-            cpus: [Cpu(self.cpu)].into(),
-            budget_scope: BudgetScope::EachCpu,
+            cpus: match self.scope {
+                BudgetScope::EachCpu => [Cpu(self.cpu)].into(),
+                BudgetScope::AllCpus => {
+                    let all = affinity_of(own_thread()).unwrap();
+                    all.into_iter().map(Cpu).collect()
+                }
+            },
+            budget_scope: self.scope,
         }
     }
 

@@ -161,12 +161,6 @@ fn budget_scope(check: &mut Check<'_>, place: &KeyPath, reservation: &Reservatio
             format!("a {server} server serves one CPU"),
             "leave `server` out, or `budget_scope`",
         );
-    } else if !check.description.modes.is_empty() {
-        check.error(
-            &here,
-            "mode changes know budgets of each CPU only",
-            "leave `budget_scope` out, or describe a system without modes",
-        );
     }
 }
 

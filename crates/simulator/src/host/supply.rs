@@ -1,7 +1,7 @@
 //! What a virtual CPU of a domain gets of its level: rule, budget and rank.
 
 use tailbound_model::{
-    BudgetScope, CpuPromise, Domain, HostScheduling, Placement, Precedence, Reservation,
+    BudgetScope, Builtin, CpuPromise, Domain, HostScheduling, Placement, Precedence, Reservation,
     Scheduling, ServerKind,
 };
 use tailbound_time::Duration;
@@ -42,8 +42,12 @@ impl Mapping<'_> {
         let Some(reservation) = &domain.reservation else {
             return Ok((group, Supply::Rest));
         };
-        simulated(name, domain, reservation)?;
+        let one_at_a_time = self.goes_one_at_a_time(name, domain);
+        simulated(name, domain, (reservation, one_at_a_time))?;
         self.budget(name, reservation, &mut group)?;
+        if one_at_a_time {
+            group.budget = group.budget.min(group.period);
+        }
         let backend = reservation.backend;
         if backend.promise() == CpuPromise::Nothing && !backend.is_real_time_without_budget() {
             return Ok((group, Supply::Rest));
@@ -88,6 +92,19 @@ impl Mapping<'_> {
         Ok(())
     }
 
+    /// Whether a domain has nothing to do but one request after the other, of one service: of CPUs that share its budget
+    /// it needs the first.
+    fn goes_one_at_a_time(&self, name: &str, domain: &Domain) -> bool {
+        let services = self.description.services.values();
+        let mut own = services.filter(|service| service.domain == name);
+        let is_alone =
+            domain.tasks.is_empty() && !domain.cpu_bound && domain.builtin != Some(Builtin::CpuHog);
+        match (own.next(), own.next()) {
+            (Some(service), None) => is_alone && service.max_in_flight == Some(1),
+            _ => false,
+        }
+    }
+
     fn rank_of(
         &self,
         reservation: &Reservation,
@@ -117,12 +134,16 @@ pub(super) fn shares_budget(reservation: &Reservation) -> bool {
 }
 
 /// Refuses a reservation of which simulation does not follow the back end, or an option.
-fn simulated(name: &str, domain: &Domain, reservation: &Reservation) -> Result<(), HostError> {
+fn simulated(
+    name: &str,
+    domain: &Domain,
+    (reservation, one_at_a_time): (&Reservation, bool),
+) -> Result<(), HostError> {
     let in_one_queue = domain.placement == Placement::Global;
-    if shares_budget(reservation) && !in_one_queue {
+    if shares_budget(reservation) && !in_one_queue && !one_at_a_time {
         return Err(HostError::NotSimulated {
             place: format!("domains.{name}.reservation.budget_scope"),
-            why: "simulation knows a budget of several CPUs for `tasks` of the domain in one queue, with placement = \"global\"",
+            why: "simulation knows a budget of several CPUs for `tasks` of the domain in one queue, with placement = \"global\", and for one service that has one request at a time, with max_in_flight = 1",
         });
     }
     let options = reservation.options.given();
