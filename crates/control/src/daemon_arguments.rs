@@ -9,6 +9,10 @@ use tailbound_time::Duration;
 ///
 /// Whatever happens to it, nothing stays reserved that nobody holds: SIGTERM and SIGINT take
 /// everything back, and a watchdog process does so if it is killed.
+///
+/// The log is on standard error, with fields where that is systemd's journal (TAILBOUND_DOMAIN, TAILBOUND_BACK_END,
+/// TAILBOUND_UNIT, TAILBOUND_CONTAINER). TAILBOUND_LOG=error, warn, info, debug or off says which entries are logged: by
+/// default info and what is more urgent.
 #[derive(Debug, Parser)]
 #[command(name = "tailboundd", version)]
 pub struct DaemonArguments {

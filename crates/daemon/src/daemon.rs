@@ -37,7 +37,7 @@ use tailbound_control::protocol::{Refusal, RefusalKind, Response};
 use tailbound_control::state_directory::{StateDirectory, StateDirectoryError};
 use tailbound_control::{Client, ClientError};
 use tailbound_subsystem::Place;
-use tailbound_subsystem::log::{note, warn};
+use tracing::{info, warn};
 
 /// The CPU of the main loop in the heartbeat: it serves none.
 pub const NO_CPU: u32 = u32::MAX;
@@ -190,7 +190,7 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
         Err(_) => WatchdogStop::Abandoning,
     });
     if guardian_thread.join().is_err() {
-        warn("the guardian panicked");
+        warn!("the guardian panicked");
     }
     ran?;
     closed.map_err(DaemonError::NotRestored)
@@ -203,8 +203,8 @@ fn leave_real_time() {
     match scheduling_of(own_thread()) {
         Ok(Other { .. } | Batch { .. } | Idle) => {}
         setting => match set_scheduling(own_thread(), Other { nice: 0 }) {
-            Ok(()) => note(format_args!("left {setting:?} for SCHED_OTHER")),
-            Err(error) => warn(format_args!("cannot leave {setting:?}: {error}")),
+            Ok(()) => info!("left {setting:?} for SCHED_OTHER"),
+            Err(error) => warn!("cannot leave {setting:?}: {error}"),
         },
     }
 }
@@ -246,12 +246,13 @@ fn catch_signals() -> io::Result<UnixStream> {
 fn recover_first(directory: &StateDirectory) -> Result<Recovery, DaemonError> {
     let recovered = recover(directory.path())?;
     for domain in &recovered.reverted {
-        note(format_args!(
+        info!(
+            domain = domain.as_str(),
             "took back \"{domain}\", left by one that died"
-        ));
+        );
     }
     for failure in &recovered.failures {
-        warn(format_args!("not restored: {failure}"));
+        warn!("not restored: {failure}");
     }
     Ok(recovered)
 }
@@ -293,7 +294,7 @@ impl<R: LeasedReservations + Send + 'static> Daemon<R> {
             let limit = limit.map_or(BEAT_EVERY, |limit| limit.min(BEAT_EVERY));
             let ready = wait_readable(&descriptors, Some(limit)).map_err(system("wait"))?;
             if ready.get(1).is_some_and(|signal| signal.readable) {
-                note("told to end by a signal");
+                info!("told to end by a signal");
                 return Ok(());
             }
             if ready.first().is_some_and(|listener| listener.readable) {
@@ -335,7 +336,7 @@ impl<R: LeasedReservations + Send + 'static> Daemon<R> {
         let since = *idle_since.get_or_insert_with(time::Instant::now);
         let left = std_duration(idle_time).saturating_sub(since.elapsed());
         if left.is_zero() && leases.close_if_idle() {
-            note("idle; ending");
+            info!("idle; ending");
             return Next::End;
         }
         Next::Wait(Some(Duration::from_nanos(left.as_nanos() as u64)))
@@ -348,7 +349,7 @@ impl<R: LeasedReservations + Send + 'static> Daemon<R> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
                     // Such as too many open files: give others time to close theirs.
-                    warn(format_args!("cannot accept a connection: {error}"));
+                    warn!("cannot accept a connection: {error}");
                     thread::sleep(time::Duration::from_millis(100));
                     return;
                 }
@@ -384,7 +385,7 @@ impl<R: LeasedReservations + Send + 'static> Daemon<R> {
                 }
             });
         if let Err(error) = started {
-            warn(format_args!("no thread for a connection: {error}"));
+            warn!("no thread for a connection: {error}");
             self.service.disconnect(id);
             self.open().remove(&id);
         }
@@ -421,9 +422,9 @@ impl<R: LeasedReservations + Send + 'static> Daemon<R> {
 
     /// No watchdog can be started any longer.
     fn give_up_everything(&self) {
-        warn("no watchdog can be started; taking everything back");
+        warn!("no watchdog can be started; taking everything back");
         if let Err(refusal) = self.service.give_up() {
-            warn(refusal);
+            warn!("{refusal}");
         }
     }
 

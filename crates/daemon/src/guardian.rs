@@ -22,7 +22,7 @@ use crate::watch_channel::{ChannelError, WatchChannel, WatchOrder, WatchReport};
 use crate::watchdog_watch::{WatchdogState, WatchdogWatch};
 use tailbound_control::deadline::remaining;
 use tailbound_control::protocol::{Refusal, RefusalKind, WatchdogStatus};
-use tailbound_subsystem::log::warn;
+use tracing::warn;
 
 /// How long a new watchdog has to be ready, and a stopped one to end.
 const READY_WITHIN: time::Duration = time::Duration::from_secs(5);
@@ -201,7 +201,7 @@ impl SharedGuardian {
                 }
                 Err(reason) => {
                     failures += 1;
-                    warn(format_args!("the watchdog did not start: {reason}"));
+                    warn!("the watchdog did not start: {reason}");
                     self.lock().failure = Some(reason);
                     if failures >= FAILURES_MAX {
                         failures = 0;
@@ -296,7 +296,7 @@ impl SharedGuardian {
             let (mut lost, look_again_at) = match watch.look(now) {
                 WatchdogState::Fine { look_again_at } => (false, look_again_at),
                 WatchdogState::StandsStill(why) => {
-                    warn(format_args!("the watchdog {why}"));
+                    warn!("the watchdog {why}");
                     (true, now)
                 }
             };
@@ -345,7 +345,7 @@ impl SharedGuardian {
             state.restarts += 1;
         }
         end(child);
-        warn("the watchdog is gone; starting another");
+        warn!("the watchdog is gone; starting another");
     }
 
     fn end_in_order(&self, child: &mut Child, channel: &WatchChannel) {
@@ -370,6 +370,6 @@ fn end(child: &mut Child) {
     // It fails if the child has ended, which is what we want.
     let _ = child.kill();
     if let Err(error) = child.wait() {
-        warn(format_args!("the watchdog cannot be waited for: {error}"));
+        warn!("the watchdog cannot be waited for: {error}");
     }
 }

@@ -7,10 +7,12 @@ use tailbound_control::daemon_arguments::DaemonArguments;
 use tailbound_control::state_directory::StateDirectory;
 use tailbound_daemon::daemon::{self, ALREADY_RUNNING_STATUS, DaemonError, DaemonOptions};
 use tailbound_daemon::{detachment, watchdog};
-use tailbound_subsystem::log::warn;
+use tailbound_subsystem::log;
+use tracing::error;
 
 fn main() -> ExitCode {
     let arguments = DaemonArguments::parse();
+    log::begin();
     let result = if arguments.watchdog {
         watchdog::run().map_err(|error| failed(&error))
     } else if arguments.detach {
@@ -36,7 +38,7 @@ fn serve(arguments: &DaemonArguments) -> Result<(), ExitCode> {
     };
     daemon::run(&options).map_err(|error| match error {
         DaemonError::AlreadyRunning(_) => {
-            warn(&error);
+            error!("{error}");
             ExitCode::from(ALREADY_RUNNING_STATUS)
         }
         other => failed(&other),
@@ -55,7 +57,7 @@ fn detach(arguments: &DaemonArguments) -> Result<(), ExitCode> {
     detachment::detach(command, &directory, arguments.start_within).map_err(|error| failed(&error))
 }
 
-fn failed(error: &dyn std::fmt::Display) -> ExitCode {
-    warn(error);
+fn failed(failure: &dyn std::fmt::Display) -> ExitCode {
+    error!("{failure}");
     ExitCode::FAILURE
 }

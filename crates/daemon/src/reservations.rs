@@ -8,14 +8,15 @@ use std::sync::Arc;
 use tailbound_enforcement::ds_freeze::{Heartbeat, HeartbeatRow};
 use tailbound_enforcement::managers::FreezeManagers;
 use tailbound_enforcement::{
-    EnforcementError, EnforcementStatus, Enforcer, LedgerSummary, Plan, Probe, ReservationRequest,
+    CgroupName, EnforcementError, EnforcementStatus, Enforcer, LedgerSummary, Plan, Probe,
+    ReservationRequest, Target,
 };
 use tailbound_linux::HostCapabilities;
 use tailbound_model::ResourceInterface;
 
 use crate::leases::LeasedReservations;
 use tailbound_control::protocol::Refusal;
-use tailbound_subsystem::log::warn;
+use tracing::{info, warn};
 
 /// Rows of the heartbeat: one for each CPU with a manager.
 const SERVED_CPUS_MAX: usize = 1024;
@@ -36,13 +37,42 @@ pub fn enforcer_of_this_host(
     let descriptor = heartbeat.as_fd().try_clone_to_owned().map_err(unusable)?;
     let row = heartbeat.row(SERVED_CPUS_MAX);
     let managers =
-        FreezeManagers::with_heartbeat(heartbeat).with_notice(Arc::new(|line| warn(line)));
+        FreezeManagers::with_heartbeat(heartbeat).with_notice(Arc::new(|line| warn!("{line}")));
     let enforcer = Enforcer::with_managers(
         HostCapabilities::probe(),
         Box::new(managers),
         journals.to_owned(),
     )?;
     Ok((enforcer, descriptor, row))
+}
+
+/// Logs a reservation that has been made.
+fn log_reserved(request: &ReservationRequest) {
+    let domain = request.domain.as_str();
+    let back_end = request.backend.to_string();
+    let name = match &request.target {
+        Target::NamedCgroup(named) => Some(&named.name),
+        _ => None,
+    };
+    let (unit, container) = match name {
+        Some(CgroupName::Unit(unit)) => (Some(unit.as_str()), None),
+        Some(CgroupName::Container(name) | CgroupName::ContainerLabel(name)) => {
+            (None, Some(name.as_str()))
+        }
+        None => (None, None),
+    };
+    let ResourceInterface { budget, period, .. } = &request.interface;
+    let amount = match request.backend.has_budget() {
+        true => format!("{budget} every {period}"),
+        false => "no budget".to_owned(),
+    };
+    info!(
+        domain,
+        back_end = back_end.as_str(),
+        unit,
+        container,
+        "reserved for \"{domain}\": {amount}, {back_end}"
+    );
 }
 
 impl LeasedReservations for Enforcer {
@@ -55,7 +85,9 @@ impl LeasedReservations for Enforcer {
     }
 
     fn apply(&mut self, requests: &[ReservationRequest]) -> Result<Vec<Plan>, Refusal> {
-        Ok(Enforcer::apply(self, requests)?)
+        let plans = Enforcer::apply(self, requests)?;
+        plans.iter().for_each(|plan| log_reserved(&plan.request));
+        Ok(plans)
     }
 
     fn change(&mut self, domain: &str, interface: &ResourceInterface) -> Result<Plan, Refusal> {
@@ -63,11 +95,19 @@ impl LeasedReservations for Enforcer {
     }
 
     fn revert(&mut self, domain: &str) -> Result<(), Refusal> {
-        Ok(Enforcer::revert(self, domain)?)
+        Enforcer::revert(self, domain)?;
+        info!(domain, "took back the reservation of \"{domain}\"");
+        Ok(())
     }
 
     fn clean(&mut self) -> Result<(), Refusal> {
-        Ok(Enforcer::revert_all(self)?)
+        let domains = self.active();
+        Enforcer::revert_all(self)?;
+        for domain in &domains {
+            let domain = domain.as_str();
+            info!(domain, "took back the reservation of \"{domain}\"");
+        }
+        Ok(())
     }
 
     fn detach(&mut self, domain: &str) -> Result<(), Refusal> {

@@ -13,9 +13,9 @@ use tailbound_control::protocol::{
 };
 use tailbound_enforcement::{Recovery, ReservationRequest, Target};
 use tailbound_model::{CpuSet, WhenEmpty};
-use tailbound_subsystem::log::warn;
 use tailbound_subsystem::process_identity::start_times;
 use tailbound_subsystem::{Place, ReservationHost, Subsystem};
+use tracing::warn;
 
 use crate::leases::{ConnectionId, LeasedReservations, Leases};
 use crate::{metrics, subsystems};
@@ -112,7 +112,7 @@ impl<R: LeasedReservations + Send + 'static> DaemonService<R> {
         }
         let failures = self.leases().retry_abandoned();
         for failure in failures {
-            warn(format_args!("trying again: {failure}"));
+            warn!("trying again: {failure}");
         }
         self.tell_of_owners();
     }

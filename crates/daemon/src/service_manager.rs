@@ -5,7 +5,7 @@ use std::env;
 use std::process::Command;
 
 use sd_notify::NotifyState;
-use tailbound_subsystem::log::warn;
+use tracing::warn;
 
 /// The variable by which a manager names the socket for news of the process that it has started.
 const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
@@ -18,7 +18,7 @@ pub fn is_there() -> bool {
 /// Gives the manager its news; without a manager nothing happens.
 pub fn tell(news: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[news]) {
-        warn(format_args!("the service manager hears nothing: {error}"));
+        warn!("the service manager hears nothing: {error}");
     }
 }
 

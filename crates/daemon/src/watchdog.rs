@@ -32,7 +32,7 @@ use crate::stop_detector::{Sighting, StopDetector, StopVerdict};
 use crate::subsystems;
 use crate::watch_channel::{ChannelError, WatchChannel, WatchOrder, WatchReport};
 use tailbound_control::state_directory::StateDirectory;
-use tailbound_subsystem::log::{note, warn};
+use tracing::{info, warn};
 
 /// Above the managers (98), which are above the domains (90 and less).
 const PRIORITY: u8 = 99;
@@ -106,14 +106,14 @@ pub fn run() -> Result<(), WatchdogError> {
     match watch.until_needed()? {
         Reason::Stopped => Ok(()),
         reason => {
-            warn(format_args!(
+            warn!(
                 "watchdog: {}; taking everything back",
                 match reason {
                     Reason::Stuck => "the daemon does not go on",
                     Reason::DaemonStopped => "the daemon is stopped by a signal or a debugger",
                     _ => "the daemon is dead",
                 }
-            ));
+            );
             watch.end_daemon();
             watch.take_back()?;
             restart(watch, program);
@@ -184,10 +184,10 @@ impl DaemonWatch {
                         NO_CPU => "the main loop".to_owned(),
                         cpu => format!("the manager of CPU {cpu}"),
                     };
-                    warn(format_args!(
+                    warn!(
                         "watchdog: {who} (thread {}) broke its promise: {:?}",
                         pulse.thread, pulse.liveness
-                    ));
+                    );
                     return Ok(Reason::Stuck);
                 }
                 LivenessVerdict::LookAgainAt(again) => again,
@@ -245,7 +245,7 @@ impl DaemonWatch {
                 Ok(WatchOrder::Begin { .. }) => {}
                 Err(error) => {
                     if !matches!(error, ChannelError::Closed) {
-                        warn(format_args!("watchdog: the channel failed: {error}"));
+                        warn!("watchdog: the channel failed: {error}");
                     }
                     return Some(Reason::DaemonDied);
                 }
@@ -279,9 +279,9 @@ impl DaemonWatch {
         let _ = self.daemon.kill();
         match self.daemon.wait_ended(KILLED_WITHIN) {
             Ok(true) => {}
-            other => warn(format_args!(
+            other => warn!(
                 "watchdog: the daemon has not ended {KILLED_WITHIN} after SIGKILL ({other:?})"
-            )),
+            ),
         }
     }
 
@@ -302,14 +302,14 @@ impl DaemonWatch {
                     problem = "the daemon has been killed but does not end".to_owned();
                 }
                 Ok(recovery) => {
-                    note(format_args!(
+                    info!(
                         "watchdog: took back: {}",
                         if recovery.reverted.is_empty() {
                             "nothing was left".to_owned()
                         } else {
                             recovery.reverted.join(", ")
                         }
-                    ));
+                    );
                     return Ok(());
                 }
                 Err(error) => problem = error.to_string(),
@@ -328,17 +328,17 @@ fn restart(watch: DaemonWatch, program: io::Result<PathBuf>) {
     // The lock goes, so that the daemon may have it.
     drop(watch);
     if service_manager::is_there() {
-        note("watchdog: another daemon is left to the service manager");
+        info!("watchdog: another daemon is left to the service manager");
         return;
     }
     // What there was to do before everything else is done.
     if let Err(error) = set_scheduling(own_thread(), SchedulingSetting::Other { nice: 0 }) {
-        warn(format_args!("watchdog: cannot leave real time: {error}"));
+        warn!("watchdog: cannot leave real time: {error}");
     }
     let program = match program {
         Ok(program) => program,
         Err(error) => {
-            warn(format_args!("watchdog: no daemon is started: {error}"));
+            warn!("watchdog: no daemon is started: {error}");
             return;
         }
     };
@@ -349,15 +349,15 @@ fn restart(watch: DaemonWatch, program: io::Result<PathBuf>) {
         command.args(["--exit-when-idle", "--idle-time", &idle_time]);
     }
     match detachment::detach(command, &directory, RESTARTED_WITHIN) {
-        Ok(()) => note("watchdog: started another daemon, which makes again what is to stay"),
-        Err(error) => warn(format_args!("watchdog: no daemon is started: {error}")),
+        Ok(()) => info!("watchdog: started another daemon, which makes again what is to stay"),
+        Err(error) => warn!("watchdog: no daemon is started: {error}"),
     }
 }
 
 /// Makes us run before everything else, with our memory in place; tells how that went.
 fn prepare() -> String {
     if let Err(error) = lock_touched_pages() {
-        warn(format_args!("watchdog: memory stays unlocked: {error}"));
+        warn!("watchdog: memory stays unlocked: {error}");
     }
     match make_current_thread_fifo(PRIORITY) {
         Ok(()) => format!("SCHED_FIFO {PRIORITY}"),

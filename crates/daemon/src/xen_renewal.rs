@@ -14,7 +14,7 @@ use tailbound_linux::xen::{Vcpu, VcpuSetting, vcpus};
 use tailbound_model::{Precedence, ResourceInterface};
 
 use crate::leases::{LeasedReservations, Leases, SharedLeases};
-use tailbound_subsystem::log::warn;
+use tracing::warn;
 
 /// How often it is looked. A look is a call of `xl`, which takes CPU time of dom0.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
@@ -47,9 +47,7 @@ impl XenRenewal {
         });
         if let Err(error) = started {
             self.looks.store(false, Ordering::SeqCst);
-            warn(format_args!(
-                "Xen domains that are started anew are not noticed: no thread: {error}"
-            ));
+            warn!("Xen domains that are started anew are not noticed: no thread: {error}");
         }
     }
 }
@@ -61,7 +59,7 @@ struct Trouble(String);
 impl Trouble {
     fn report(&mut self, trouble: String) {
         if trouble != self.0 {
-            warn(&trouble);
+            warn!("{trouble}");
             self.0 = trouble;
         }
     }

@@ -294,6 +294,23 @@ mod tests {
 ";
 
     #[test]
+    fn a_mark_of_delegation_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(!is_delegated(directory.path()));
+        let path = CString::new(directory.path().as_os_str().as_bytes()).unwrap();
+        for (value, is_mark) in [(c"0", false), (c"1", true)] {
+            let (name, text) = (c"user.delegate".as_ptr(), value.as_ptr().cast());
+            // SAFETY: the names end with a zero, and the value has the one byte that is read.
+            let set = unsafe { libc::setxattr(path.as_ptr(), name, text, 1, 0) };
+            if set != 0 {
+                eprintln!("SKIP a_mark_of_delegation_is_read: needs extended attributes");
+                return;
+            }
+            assert_eq!(is_delegated(directory.path()), is_mark);
+        }
+    }
+
+    #[test]
     fn finds_hierarchies_wherever_they_are_mounted() {
         let hierarchies = parse_hierarchies(HYBRID);
         assert_eq!(hierarchies.len(), 3);

@@ -17,9 +17,9 @@ use tailbound_modes::contradictions::{
 use tailbound_modes::manager::Report;
 use tailbound_modes::table::ModeTable;
 use tailbound_modes::transition::StepKind;
-use tailbound_subsystem::log::{note, warn};
 use tailbound_subsystem::process_identity::{StartTimes, is_same};
 use tailbound_time::{Duration, Instant};
+use tracing::{info, warn};
 
 /// Between two looks, at least.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(200);
@@ -131,13 +131,13 @@ fn tell(shown: &ContradictionNews) {
             used,
             within,
             ..
-        }) => warn(format_args!(
+        }) => warn!(
             "the agent of \"{domain}\" {}; its reservation bounds it",
             contradiction(task, *used, *within)
-        )),
-        ContradictionNews::Ends { domain, task } => note(format_args!(
-            "task `{task}` of \"{domain}\" no longer runs against its agent's word"
-        )),
+        ),
+        ContradictionNews::Ends { domain, task } => {
+            info!("task `{task}` of \"{domain}\" no longer runs against its agent's word")
+        }
     }
 }
 

@@ -19,9 +19,9 @@ use tailbound_modes::control::RunningDescription;
 use tailbound_modes::manager::journal::{Resumption, resumption};
 use tailbound_modes::manager::{State, StepJournal, StepRecord};
 use tailbound_modes::table::ModeTable;
-use tailbound_subsystem::log::warn;
 use tailbound_subsystem::process_identity::{StartTimes, is_same, numbers_of};
 use tailbound_time::{Duration, Instant};
+use tracing::warn;
 
 use crate::lock;
 
@@ -235,10 +235,10 @@ impl StepJournal for ModesJournal {
 impl Inner {
     /// What is not noted must not be half of the truth.
     fn give_up(&mut self, error: &io::Error) {
-        warn(format_args!(
+        warn!(
             "{}: {error}; if the daemon dies, the modes are not made again",
             self.path.display()
-        ));
+        );
         self.is_removed = true;
         self.file = None;
         remove_file(&self.path);
@@ -307,7 +307,7 @@ fn write_anew(path: &Path, text: &[u8]) -> io::Result<File> {
 fn remove_file(path: &Path) {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            warn(format_args!("{}: {error}", path.display()));
+            warn!("{}: {error}", path.display());
         }
         _ => {}
     }
@@ -373,7 +373,7 @@ pub fn count_restart(directory: &Path, now: Instant) -> bool {
     });
     // Without a count there is no end to restarts.
     counted.unwrap_or_else(|error| {
-        warn(format_args!("{}: {error}", path.display()));
+        warn!("{}: {error}", path.display());
         false
     })
 }

@@ -28,8 +28,8 @@ use tailbound_modes::control::{
 use tailbound_modes::manager::State;
 use tailbound_modes::manager::journal::Fate;
 use tailbound_modes::table::ModeTable;
-use tailbound_subsystem::log::{note, warn};
 use tailbound_subsystem::{Place, Registration, Remains, ReservationHost, Subsystem};
+use tracing::{info, warn};
 
 use crate::journal::{Loaded, ModesJournal};
 use crate::metrics::ModesMetrics;
@@ -172,7 +172,7 @@ impl ModesService {
         match loaded {
             Ok(loaded) => Some(ModesJournal::new(&self.place.directory, loaded)),
             Err(error) => {
-                warn(format_args!("no journal of mode changes: {error}"));
+                warn!("no journal of mode changes: {error}");
                 None
             }
         }
@@ -281,8 +281,8 @@ impl Subsystem for ModesService {
         for (state, fate) in tried {
             let mode = state.mode.clone();
             match self.restore(&loaded, state, fate) {
-                Ok(()) => return note(fate.in_words(&mode)),
-                Err(refusal) => warn(format_args!("mode `{mode}` is not made again: {refusal}")),
+                Ok(()) => return info!("{}", fate.in_words(&mode)),
+                Err(refusal) => warn!("mode `{mode}` is not made again: {refusal}"),
             }
         }
         journal::forget(directory);

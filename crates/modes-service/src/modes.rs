@@ -23,9 +23,9 @@ use tailbound_modes::table::ModeTable;
 use tailbound_modes::table_replacement;
 use tailbound_modes::triggers::Triggers;
 use tailbound_subsystem::ReservationHost;
-use tailbound_subsystem::log::{note, warn};
 use tailbound_subsystem::process_identity::StartTimes;
 use tailbound_time::{Clock, Duration, Instant};
+use tracing::{info, warn};
 
 use crate::agent_access::{authority, cpus_without_domains, listen, ways};
 use crate::contradiction_watch::ContradictionWatch;
@@ -228,7 +228,7 @@ impl Modes {
         // It fails if the thread has ended.
         let _woken = self.wake();
         if thread.join().is_err() {
-            warn("the thread of the modes panicked");
+            warn!("the thread of the modes panicked");
         }
         lock(&self.shared.answers).clear();
         lock(&self.shared.additions).clear();
@@ -283,12 +283,10 @@ impl ModeThread {
         if !self.own_cpus.is_empty()
             && let Err(error) = set_affinity(own_thread(), &self.own_cpus)
         {
-            warn(format_args!("mode changes may hold agents up: {error}"));
+            warn!("mode changes may hold agents up: {error}");
         }
         if let Err(error) = make_current_thread_fifo(PRIORITY) {
-            warn(format_args!(
-                "mode changes wait for other programs: {error}"
-            ));
+            warn!("mode changes wait for other programs: {error}");
         }
         while !self.shared.ending.load(Ordering::Acquire) {
             let now = Monotonic.now();
@@ -342,7 +340,7 @@ impl ModeThread {
 
     fn take_note(&mut self, manager: &mut DaemonModeManager) {
         for reason in manager.agents().take_reasons() {
-            warn(format_args!("agents: {reason}"));
+            warn!("agents: {reason}");
         }
         lock(&self.shared.counts).agents_refused = manager.agents().refused();
         self.loaded.at = Monotonic.now();
@@ -396,15 +394,12 @@ impl ModeThread {
 fn tell(asker: &Asker, answer: &ChangeResult) {
     match answer {
         Ok(report) if !report.is_there() => {
-            note(format_args!(
-                "mode `{}`: {:?}",
-                report.to, report.outcome.ending
-            ));
+            info!("mode `{}`: {:?}", report.to, report.outcome.ending);
         }
         // An agent may ask for the mode that holds as often as it likes.
         Ok(report) if report.changes_nothing() => {}
-        Ok(report) => note(format_args!("mode `{}`, asked for by {asker:?}", report.to)),
-        Err(error) if !matches!(asker, Asker::Command(_)) => warn(format_args!("{error}")),
+        Ok(report) => info!("mode `{}`, asked for by {asker:?}", report.to),
+        Err(error) if !matches!(asker, Asker::Command(_)) => warn!("{error}"),
         Err(_) => {}
     }
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use tailbound_linux::clock::Monotonic;
 use tailbound_modes::manager::journal::Resumption;
-use tailbound_subsystem::log::warn;
 use tailbound_time::Clock;
+use tracing::warn;
 
 use crate::journal::{self, Loaded, RESTARTS_IN_ALL_MAX, RESTARTS_MAX, RESTARTS_WITHIN};
 
@@ -20,20 +20,20 @@ pub fn left(directory: &Path) -> Option<(Loaded, Resumption)> {
             return None;
         }
         Err(reason) => {
-            warn(format_args!(
+            warn!(
                 "{}: {reason}; the modes are not made again",
                 journal::path_in(directory).display()
-            ));
+            );
             journal::forget(directory);
             return None;
         }
     };
     if !journal::count_restart(directory, Monotonic.now()) {
-        warn(format_args!(
+        warn!(
             "the daemon has died more than {RESTARTS_MAX} times within {RESTARTS_WITHIN}, or more than \
              {RESTARTS_IN_ALL_MAX} times since the modes were loaded, or nobody knows how often; the modes \
              and their reservations are not made again"
-        ));
+        );
         journal::forget(directory);
         return None;
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use tailbound_modes::manager::Asker;
 use tailbound_modes::triggers::Triggers;
 use tailbound_subsystem::ReservationHost;
-use tailbound_subsystem::log::note;
 use tailbound_time::Instant;
+use tracing::info;
 
 use crate::modes::DaemonModeManager;
 
@@ -29,10 +29,7 @@ pub(crate) fn look(
     let holds = manager.state().mode.clone();
     let asking = triggers.look(now, &holds, &counts);
     for trigger in &asking {
-        note(format_args!(
-            "{} asks for mode `{}`",
-            trigger.name, trigger.mode
-        ));
+        info!("{} asks for mode `{}`", trigger.name, trigger.mode);
         manager.ask(Asker::Trigger(trigger.name.clone()), &trigger.mode);
     }
     !asking.is_empty()

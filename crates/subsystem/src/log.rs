@@ -1,46 +1,123 @@
-//! The daemon's log: lines on standard error, which is a file, systemd's journal, a pipe or a terminal.
+//! The daemon's log, as a subscriber of `tracing`: entries with a level and fields for systemd's journal, lines of text
+//! for every other standard error, which is a file, a pipe or a terminal.
+//!
+//! No entry is waited for. A log that nobody reads must hold up neither the daemon nor its watchdog, so such entries are
+//! lost, and errors with them (`eprintln!` would panic; `tracing-journald` and `tracing_subscriber::fmt` would wait).
+
+mod journal;
 
 use std::env;
-use std::fmt::Display;
-use std::fs::File;
-use std::io::{self, Write};
+use std::fmt::{Debug, Write as _};
+use std::io::{self, Write as _};
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
-use std::sync::OnceLock;
 
 use tailbound_linux::control_socket::takes_short_write;
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber, warn};
+
+use self::journal::SystemdJournal;
 
 /// The longest line, in bytes: what a pipe takes at once or not at all.
 const LINE_BYTES_MAX: usize = 4096;
 
-/// The variable by which systemd tells which file its journal reads, as device and inode (systemd.exec(5)).
-const JOURNAL_VARIABLE: &str = "JOURNAL_STREAM";
+/// The variable that sets the least urgent level that is logged.
+const LEVEL_VARIABLE: &str = "TAILBOUND_LOG";
 
-/// The urgency of a line, by its number in syslog(3).
-#[derive(Clone, Copy)]
-enum Urgency {
-    Warning = 4,
-    Information = 6,
-}
-
-/// Writes one line about what was done.
-pub fn note(line: impl Display) {
-    write(Urgency::Information, &line);
-}
-
-/// Writes one line about what is not as it should be.
-pub fn warn(line: impl Display) {
-    write(Urgency::Warning, &line);
-}
-
-/// Writes one line, unless that would wait. A log that nobody reads must hold up neither the daemon
-/// nor its watchdog, so such lines are lost, and errors with them (`eprintln!` would panic).
-fn write(urgency: Urgency, line: &dyn Display) {
-    let mut text = match goes_to_journal() {
-        true => in_journal(urgency, line),
-        false => format!("tailboundd[{}]: {line}", std::process::id()),
+/// Logs the events of this process from here on.
+pub fn begin() {
+    let text = env::var(LEVEL_VARIABLE).ok();
+    let level = text.as_deref().map(|text| text.parse::<LevelFilter>());
+    let log = DaemonLog {
+        level: level
+            .clone()
+            .and_then(Result::ok)
+            .unwrap_or(LevelFilter::INFO),
+        journal: SystemdJournal::of_standard_error(),
+    };
+    // A process has one log, and the first stays.
+    let _ = tracing::subscriber::set_global_default(log);
+    if let (Some(text), Some(Err(_))) = (text, level) {
+        warn!(
+            "{LEVEL_VARIABLE} is \"{text}\"; write error, warn, info, debug or off (info is taken)"
+        );
     }
-    .into_bytes();
+}
+
+/// What happened, with the fields that it has.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct LogEntry {
+    message: String,
+    fields: Vec<(&'static str, String)>,
+}
+
+impl Visit for LogEntry {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.fields.push((field.name(), value.to_owned()));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        match field.name() {
+            // Text cannot fail to be written to memory.
+            "message" => _ = write!(self.message, "{value:?}"),
+            name => self.fields.push((name, format!("{value:?}"))),
+        }
+    }
+}
+
+/// The log of this process.
+struct DaemonLog {
+    level: LevelFilter,
+    journal: Option<SystemdJournal>,
+}
+
+impl Subscriber for DaemonLog {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && *metadata.level() <= self.level
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(self.level)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut entry = LogEntry::default();
+        event.record(&mut entry);
+        let urgency = urgency(*event.metadata().level());
+        match &self.journal {
+            Some(journal) if journal.send(urgency, &entry) => {}
+            Some(_) => write_line(&journal::lines(urgency, &entry.message)),
+            None => {
+                let process = std::process::id();
+                write_line(&format!("tailboundd[{process}]: {}", entry.message));
+            }
+        }
+    }
+
+    // There are no spans.
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// The urgency of a level, as syslog(3) numbers it.
+fn urgency(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        Level::DEBUG | Level::TRACE => 7,
+    }
+}
+
+/// Writes one line to standard error, unless that would wait.
+fn write_line(line: &str) {
+    let mut text = line.as_bytes().to_vec();
     text.truncate(LINE_BYTES_MAX - 1);
     text.push(b'\n');
     let mut stderr = io::stderr().lock();
@@ -49,51 +126,58 @@ fn write(urgency: Urgency, line: &dyn Display) {
     }
 }
 
-/// A line as the journal takes it: it has the name and the number of the process by itself, and takes each line of
-/// a text for a message, so that each has its urgency in front (sd-daemon(3)).
-fn in_journal(urgency: Urgency, line: &dyn Display) -> String {
-    let number = urgency as u8;
-    let text = line.to_string();
-    let lines = text.lines().map(|line| format!("<{number}>{line}"));
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-/// Whether standard error is systemd's journal: it may have been sent elsewhere since the variable was set.
-fn goes_to_journal() -> bool {
-    static ANSWER: OnceLock<bool> = OnceLock::new();
-    *ANSWER.get_or_init(|| {
-        let Ok(stream) = env::var(JOURNAL_VARIABLE) else {
-            return false;
-        };
-        let file = io::stderr().as_fd().try_clone_to_owned().map(File::from);
-        file.and_then(|file| file.metadata())
-            .is_ok_and(|file| is_stream(&stream, file.dev(), file.ino()))
-    })
-}
-
-fn is_stream(stream: &str, device: u64, inode: u64) -> bool {
-    stream == format!("{device}:{inode}")
-}
-
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::{Arc, Mutex};
+
     use super::*;
 
-    #[test]
-    fn each_line_in_the_journal_has_its_urgency() {
-        assert_eq!(in_journal(Urgency::Information, &"ready"), "<6>ready");
-        let refusal = "not restored:\n  cpu.max";
-        assert_eq!(
-            in_journal(Urgency::Warning, &refusal),
-            "<4>not restored:\n<4>  cpu.max"
-        );
+    /// A subscriber that keeps what `DaemonLog` makes of an event.
+    struct RecordingSubscriber(DaemonLog, Arc<Mutex<Vec<(u8, LogEntry)>>>);
+
+    impl Subscriber for RecordingSubscriber {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            self.0.enabled(metadata)
+        }
+        fn event(&self, event: &Event<'_>) {
+            let mut entry = LogEntry::default();
+            event.record(&mut entry);
+            let urgency = urgency(*event.metadata().level());
+            self.1.lock().unwrap().push((urgency, entry));
+        }
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
     }
 
     #[test]
-    fn standard_error_is_the_journal_only_if_it_is_the_file_that_was_named() {
-        assert!(is_stream("8:21011", 8, 21_011));
-        assert!(!is_stream("8:21011", 8, 21_012));
-        assert!(!is_stream("8:21011", 9, 21_011));
-        assert!(!is_stream("", 8, 21_011));
+    fn entries_have_the_fields_that_are_set_and_a_level_bounds_them() {
+        let level = LevelFilter::INFO;
+        let log = DaemonLog {
+            level,
+            journal: None,
+        };
+        let kept = Arc::default();
+        let subscriber = RecordingSubscriber(log, Arc::clone(&kept));
+        let (unit, none) = (Some("redis.service"), None::<&str>);
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::info!(domain = "redis", unit, container = none, "reserved {}", 1);
+            tracing::debug!("not logged");
+            tracing::error!("lost");
+        });
+        let entries = kept.lock().unwrap();
+        let fields = vec![
+            ("domain", "redis".to_owned()),
+            ("unit", "redis.service".to_owned()),
+        ];
+        let message = "reserved 1".to_owned();
+        assert_eq!(entries[0], (6, LogEntry { message, fields }));
+        assert_eq!((entries[1].0, entries.len()), (3, 2));
     }
 }

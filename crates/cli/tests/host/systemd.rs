@@ -103,6 +103,7 @@ fn as_without_reservations(findings: &BTreeMap<String, Vec<String>>, log: &str) 
         "/tailbound.slice/tailbound-run-N.scope/tailbound/run-N",
         "active",
         "yes",
+        "marked 1",
         "status 143",
         "left 0 and 0",
         "no unit is left",
@@ -151,6 +152,13 @@ fn as_a_unit(findings: &BTreeMap<String, Vec<String>>, log: &str) {
         ["/", "/"],
         "daemon and watchdog are of no group"
     );
+    let wanted = [
+        "\"PRIORITY\":\"6\"",
+        "\"TAILBOUND_BACK_END\":\"ds-freeze\"",
+        "\"TAILBOUND_UNIT\":\"sixth\"",
+        "of the unit",
+    ];
+    assert_eq!(values("journal"), wanted, "{log}");
     assert_eq!(
         values("metrics"),
         ["served", "CapPrm:0000000000000000CapEff:0000000000000000"],
@@ -166,6 +174,7 @@ fn as_a_unit(findings: &BTreeMap<String, Vec<String>>, log: &str) {
     let wanted = [
         "no daemon at first",
         "a call starts it",
+        "the daemon is the peer",
         "answers after SIGKILL",
         "by another",
         "systemd listens on",

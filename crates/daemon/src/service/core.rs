@@ -6,8 +6,8 @@ use tailbound_control::protocol::{HeldBy, Lease, Refusal, Selection};
 use tailbound_control::{ReservationControl, SharedControl};
 use tailbound_enforcement::{EnforcementStatus, LedgerSummary, ReservationRequest};
 use tailbound_subsystem::ReservationHost;
-use tailbound_subsystem::log::warn;
 use tailbound_subsystem::process_identity::StartTimes;
+use tracing::warn;
 
 use super::Protection;
 use crate::leases::{ConnectionId, LeasedReservations, Leases, SharedLeases};
@@ -44,7 +44,7 @@ impl<R: LeasedReservations + Send + 'static> Core<R> {
     pub(super) fn end_leases(&self, id: ConnectionId) {
         let failures = self.leases().disconnect(id);
         for failure in failures {
-            warn(format_args!("taking back what a client left: {failure}"));
+            warn!("taking back what a client left: {failure}");
         }
         self.tell_served_cpus();
     }

@@ -16,7 +16,7 @@ use crate::occupancy::{Observation, Occupancy, OccupancyStep, VacancyRule};
 use tailbound_control::Presence;
 use tailbound_control::origin::EndReason;
 use tailbound_control::protocol::Selection;
-use tailbound_subsystem::log::{note, warn};
+use tracing::{info, warn};
 
 /// How often the members are looked at: a container that is started anew is bound within two looks.
 const LOOK_EVERY: time::Duration = time::Duration::from_millis(400);
@@ -70,7 +70,7 @@ where
     let look = move || {
         let kernel = match LinuxKernel::new() {
             Ok(kernel) => kernel,
-            Err(error) => return warn(format_args!("members are not looked at: {error}")),
+            Err(error) => return warn!("members are not looked at: {error}"),
         };
         while let Some(owner) = owner.upgrade() {
             service(&owner).look_at_members(&kernel);
@@ -80,9 +80,7 @@ where
     };
     let thread = std::thread::Builder::new().name("members".into());
     if let Err(error) = thread.spawn(look) {
-        warn(format_args!(
-            "members are not looked at: no thread: {error}"
-        ));
+        warn!("members are not looked at: no thread: {error}");
     }
 }
 
@@ -145,7 +143,7 @@ impl<R: LeasedReservations + Send + 'static> DaemonService<R> {
             OccupancyStep::Release => {
                 let selection = Selection::Domain(domain.to_owned());
                 let reverted = leases.revert_because(&selection, &EndReason::Empty {});
-                reverted.map(|_| note(format_args!("released \"{domain}\": it has no members")))
+                reverted.map(|_| info!(domain, "released \"{domain}\": it has no members"))
             }
             OccupancyStep::Detach => leases.detach(domain),
             OccupancyStep::Bind => leases.bind(domain),
@@ -155,9 +153,10 @@ impl<R: LeasedReservations + Send + 'static> DaemonService<R> {
         match (step, &outcome) {
             (OccupancyStep::Bind, Ok(())) => {
                 members.occupancy.bound(domain);
-                note(format_args!(
+                info!(
+                    domain,
                     "\"{domain}\" has members again, and its reservation"
-                ));
+                );
             }
             // It is booked, and holds for nobody.
             (OccupancyStep::Detach, Ok(())) | (OccupancyStep::Bind, Err(_)) => {
@@ -173,7 +172,7 @@ impl<R: LeasedReservations + Send + 'static> DaemonService<R> {
                 let text = refusal.to_string();
                 let previous = members.trouble.insert(domain.to_owned(), text.clone());
                 if previous.as_ref() != Some(&text) {
-                    warn(format_args!("the members of \"{domain}\": {text}"));
+                    warn!(domain, "the members of \"{domain}\": {text}");
                 }
             }
         }

@@ -23,6 +23,14 @@ tailbound apply --unit sixth --budget 1ms --period 10ms --cpus 1 >/out/sixth 2>&
 systemctl is-active --quiet tailboundd && main_is_reserved sixth && found sixth "reserved by the unit"
 daemon=$(main_of tailboundd)
 for pid in $(pgrep tailboundd); do found daemon-unit "$(group_of "$pid")"; done
+# What is logged of a reservation has fields, and stands among the lines of the reserved unit.
+entry_of_sixth() { journalctl TAILBOUND_DOMAIN=sixth --output json --quiet | head -1; }
+has_entry() { [ -n "$(entry_of_sixth)" ]; }
+until_true has_entry
+for field in '"PRIORITY":"6"' '"TAILBOUND_BACK_END":"ds-freeze"' '"TAILBOUND_UNIT":"sixth"'; do
+    entry_of_sixth | grep -q "$field" && found journal "$field"
+done
+journalctl --unit sixth --output cat | grep -q '^reserved for "sixth"' && found journal "of the unit"
 # Metrics are served by a unit that has no rights.
 systemctl start tailbound-metrics
 ask() { bash -c 'exec 3<>/dev/tcp/127.0.0.1/9464; printf "GET /metrics HTTP/1.0\r\n\r\n" >&3; cat <&3' 2>/dev/null; }
@@ -83,6 +91,12 @@ main_is_not tailboundd 0 || found socket "no daemon at first"
 ask_status() { PATH=/nowhere /programs/tailbound status >/dev/null 2>>/out/socket; }
 ask_status && main_is_not tailboundd 0 && found socket "a call starts it"
 daemon=$(main_of tailboundd)
+# It is the daemon, and not systemd, whose state tells why no answer comes.
+listener=$(python3 -c 'import socket, struct
+client = socket.socket(socket.AF_UNIX)
+client.connect("/run/tailbound/control.sock")
+print(struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])')
+[ "$listener" = "$daemon" ] && found socket "the daemon is the peer"
 systemctl kill --kill-who main --signal KILL tailboundd
 until_true ask_status && found socket "answers after SIGKILL"
 [ "$(main_of tailboundd)" != "$daemon" ] && found socket "by another"

@@ -111,6 +111,8 @@ scope=tailbound-run-$starter.scope
 found login "$(group_of "$(busy login | tail -1)" | sed "s/$starter/N/g")"
 found login "$(systemctl show --property ActiveState --value "$scope")"
 found login "$(systemctl show --property Delegate --value "$scope")"
+found login "marked $(python3 -c 'import os, sys; print(os.getxattr(sys.argv[1], "trusted.delegate").decode())' \
+    "/sys/fs/cgroup/tailbound.slice/$scope")"
 systemctl stop "$scope"
 wait "$starter"
 found login "status $?"
