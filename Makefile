@@ -23,7 +23,7 @@ unexport MAKEFLAGS
 export PROPTEST_RNG_SEED ?= 20071121
 
 .PHONY: help setup setup-demo demo build test waiting-tests waiting-programs java-tests python-packages \
-	computing-tests unit-tests doc-tests lint format clippy loom python zookeeper test-xen test-agent-static fuzz bench docs dist install clean
+	computing-tests unit-tests doc-tests lint format clippy loom python zookeeper test-xen test-agent-static fuzz bench docs dist image install clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -121,6 +121,11 @@ dist: ## Make the files of a release in target/dist, and try them in a Debian of
 	tools/static-programs $(DIST_TARGET)/static
 	tools/dist $(DIST_TARGET)/release $(DIST_TARGET)/static $(DIST_TARGET)/dist
 	tools/try-dist $(DIST_TARGET)/dist
+
+image: IMAGE_TARGET = $(or $(CARGO_TARGET_DIR),target)
+image: ## Make a container image of the programs, target/image/tailbound.tar
+	tools/static-programs $(IMAGE_TARGET)/static
+	tools/image $(IMAGE_TARGET)/static $(IMAGE_TARGET)/image/tailbound.tar
 
 # The day of the commit, so that a commit always gives the same pages.
 install: PAGE_DATE = $(shell tools/release-date +%F)

@@ -4,6 +4,7 @@ mod analyze;
 mod annotations;
 mod busy_host;
 mod calibrated_run;
+mod container_annotations;
 mod descriptions;
 mod file_part;
 mod frequency;
@@ -11,7 +12,6 @@ mod history;
 mod interface;
 mod limit_stanza;
 mod modes;
-mod oci_hook;
 mod reservation;
 mod subject;
 mod values;
@@ -35,6 +35,7 @@ pub use analyze::{AnalyzeArguments, TaskOrder};
 pub use annotations::{ANNOTATION_PREFIX, AnnotatedReservation};
 pub use busy_host::BusyHostArguments;
 pub use calibrated_run::CalibratedRunArguments;
+pub use container_annotations::{ContainerLimitArguments, NriPluginArguments, OciHookArguments};
 pub use descriptions::{
     GenerateArguments, ImportArguments, ImportTool, KernelTraceArguments, SweepArguments,
 };
@@ -49,7 +50,6 @@ pub use modes::{
     ChangeExportArguments, ModeAddArguments, ModeArguments, ModeLastArguments, ModeSetArguments,
     ModeWhat,
 };
-pub use oci_hook::OciHookArguments;
 pub use reservation::{OptionPlace, ReservationArguments};
 pub use subject::AnswerSubject;
 use values::{listen_address, probability, scale, scheduling, server_rule};
@@ -153,6 +153,8 @@ pub enum Verb {
     Generate(GenerateArguments),
     /// Reserve for a container as its annotations ask: the hook that OCI runtimes run.
     OciHook(OciHookArguments),
+    /// Reserve for the containers of containerd or CRI-O as annotations of their pods ask, as their plugin.
+    NriPlugin(NriPluginArguments),
     /// Programs of ours that run inside domains, and the one that makes manual pages.
     #[command(hide = true)]
     Internal(InternalArguments),
@@ -455,6 +457,10 @@ pub struct ApplyArguments {
     /// In place of a description, the one container that runs and has a label, such as `app=redis`.
     #[arg(long, value_name = "LABEL", group = "subject")]
     pub container_label: Option<String>,
+    /// In place of a description, the container of a pod of Kubernetes that runs: NAMESPACE/POD, or
+    /// NAMESPACE/POD/CONTAINER where the pod has several.
+    #[arg(long, value_name = "NAMESPACE/POD", group = "subject")]
+    pub pod: Option<String>,
     /// The reservation of the unit or container.
     #[command(flatten)]
     pub reservation: ReservationArguments,

@@ -74,6 +74,7 @@ fn carry_out(verb: Verb, output: &Output) -> Result<(), Failure> {
         Verb::Import(arguments) => verbs::import::carry_out(&arguments, output),
         Verb::Generate(arguments) => verbs::generate::carry_out(&arguments, output),
         Verb::OciHook(arguments) => verbs::oci_hook::carry_out(&arguments, output),
+        Verb::NriPlugin(arguments) => verbs::nri_plugin::carry_out(&arguments, output),
         Verb::Internal(arguments) => verbs::internal::carry_out(&arguments),
     }
 }

@@ -86,6 +86,33 @@ fn an_error_says_what_is_wrong_with_the_container() {
 }
 
 #[test]
+fn the_root_of_a_user_namespace_is_told_that_it_is_none_of_the_host() {
+    let mut there = Command::new("unshare");
+    there.args(["--user", "--map-root-user", "true"]);
+    if !there.output().is_ok_and(|output| output.status.success()) {
+        eprintln!(
+            "SKIP the_root_of_a_user_namespace_is_told_that_it_is_none_of_the_host: needs user namespaces"
+        );
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let description = folder.path().join("own.toml");
+    let text = format!(
+        "schema_version = 1\nname = \"own\"\nhosts.here.cpus = [0, 1]\n[domains.own]\nkind = \"process\"\n\
+         pids = [{}]\nreservation = {{ budget = \"1ms\", period = \"10ms\", cpus = [0] }}\n",
+        std::process::id()
+    );
+    std::fs::write(&description, text).unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user"]);
+    command
+        .args([env!("CARGO_BIN_EXE_tailbound"), "apply"])
+        .arg(&description);
+    command.env("TAILBOUND_STATE_DIR", folder.path().join("state"));
+    refused(&command.output().unwrap(), &["user namespace", "rootless"]);
+}
+
+#[test]
 fn a_rootless_container_is_refused() {
     let unshare = || {
         let mut command = Command::new("unshare");
@@ -102,6 +129,6 @@ fn a_rootless_container_is_refused() {
     let output = hook(command, &state("running", BUDGET));
     refused(
         &output,
-        &["container box is rootless", "run the container as root"],
+        &["container box: it is rootless", "run the container as root"],
     );
 }

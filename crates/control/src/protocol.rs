@@ -340,7 +340,9 @@ impl From<EnforcementError> for Refusal {
             EnforcementError::Refused(AdmissionError::NoRoom(
                 AdmissionRefusal::DuplicateDomain(_) | AdmissionRefusal::DuplicateElsewhere { .. },
             )) => RefusalKind::Duplicate,
-            EnforcementError::NotRoot { .. } => RefusalKind::MissingRequirement,
+            EnforcementError::NotRoot { .. } | EnforcementError::NotRootOfHost => {
+                RefusalKind::MissingRequirement
+            }
             EnforcementError::Refused(_) => RefusalKind::Admission,
             EnforcementError::Unplannable(_) => RefusalKind::Target,
             EnforcementError::NotActive { .. } => RefusalKind::NotActive,

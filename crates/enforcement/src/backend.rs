@@ -75,13 +75,18 @@ pub enum CgroupName {
     Container(String),
     /// The label of a container: `key=value`, or `key`.
     ContainerLabel(String),
+    /// A container of a pod: `namespace/pod`, or `namespace/pod/container`.
+    Pod(String),
 }
 
 impl CgroupName {
     /// The name itself.
     pub fn text(&self) -> &str {
         match self {
-            Self::Unit(name) | Self::Container(name) | Self::ContainerLabel(name) => name,
+            Self::Unit(name)
+            | Self::Container(name)
+            | Self::ContainerLabel(name)
+            | Self::Pod(name) => name,
         }
     }
 
@@ -91,6 +96,7 @@ impl CgroupName {
             Self::Unit(_) => "unit",
             Self::Container(_) => "container",
             Self::ContainerLabel(_) => "container_label",
+            Self::Pod(_) => "pod",
         }
     }
 }

@@ -93,6 +93,7 @@ pub fn target(
         Members::ContainerLabel(label) => {
             named(name, CgroupName::ContainerLabel(label.to_owned()))?
         }
+        Members::Pod(pod) => named(name, CgroupName::Pod(pod.to_owned()))?,
         Members::XenDomain(name) => Target::XenDomain(name.to_owned()),
         Members::Started { .. } => {
             let started = started.ok_or_else(|| BindingError::NotStarted {

@@ -80,6 +80,11 @@ pub enum EnforcementError {
         /// The user.
         uid: u32,
     },
+    /// A reservation takes the root of the host.
+    #[error(
+        "reservations are made by the root of the host alone, and this process is in a user namespace, as those of rootless containers are: its root is an ordinary user of the host; run it outside, as root (sudo)"
+    )]
+    NotRootOfHost,
     /// Another daemon runs on this host and keeps another registry.
     #[error(
         "tailboundd (process {pid}) has another /run than this process, so neither would count what the other reserves; end it (kill {pid} takes back what it reserved), or start it where it sees this /run: nsenter --target 1 --mount tailboundd, or bind-mount /run into its container"

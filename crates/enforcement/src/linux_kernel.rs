@@ -121,6 +121,7 @@ impl KernelView for LinuxKernel {
             CgroupName::ContainerLabel(label) => {
                 named_cgroup::labelled_container(hierarchy, host, label)
             }
+            CgroupName::Pod(pod) => named_cgroup::pod(hierarchy, host, pod),
         }
     }
 

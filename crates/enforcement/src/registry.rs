@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use tailbound_linux::namespaces::{path_as_seen_by, processes_with_another};
 use tailbound_linux::own_directory::{self, NotOwnDirectory};
-use tailbound_linux::process::effective_uid;
+use tailbound_linux::process::{effective_uid, is_in_user_namespace};
 
 use crate::admission::Holding;
 use crate::error::EnforcementError;
@@ -100,11 +100,14 @@ impl HostRegistry {
     /// Makes the directory if it is not there, and makes sure that only root writes to it.
     ///
     /// # Errors
-    /// If this is not root's process, or others could write to the directory.
+    /// If this is not a process of the host's root, or others could write to the directory.
     pub(crate) fn prepare(&self) -> Result<(), EnforcementError> {
         let uid = effective_uid();
         if self.is_of_this_host && uid != 0 {
             return Err(EnforcementError::NotRoot { uid });
+        }
+        if self.is_of_this_host && is_in_user_namespace().unwrap_or(false) {
+            return Err(EnforcementError::NotRootOfHost);
         }
         own_directory::prepare(&self.directory).map_err(|error| match error {
             NotOwnDirectory::Unusable(error) => self.unusable(error),

@@ -85,6 +85,19 @@ pub fn connect_non_blocking(path: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
+/// The connected Unix socket that this process has inherited as a descriptor; the descriptor itself stays open.
+///
+/// # Errors
+/// The descriptor is not open, or no connected Unix socket.
+pub fn inherited(number: RawFd) -> io::Result<UnixStream> {
+    // SAFETY: takes integers, and makes another descriptor; one that is not open is refused.
+    let own = unsafe { descriptor(libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3)) }?;
+    let stream = UnixStream::from(own);
+    peer_credentials(&stream)?;
+    stream.peer_addr()?;
+    Ok(stream)
+}
+
 /// A socket that is not connected yet.
 fn unix_socket(flags: libc::c_int) -> io::Result<UnixStream> {
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | flags;

@@ -1,9 +1,11 @@
 //! Starting programs that run on given CPUs and die with us.
 
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use crate::process::die_with_parent;
 use crate::scheduling::{mask_of, set_mask};
@@ -25,6 +27,38 @@ pub fn spawn_on(command: &mut Command, cpus: &BTreeSet<u32>) -> io::Result<Child
     // SAFETY: the closure makes one system call, which is async-signal-safe, and allocates nothing.
     unsafe { command.pre_exec(pin) };
     command.spawn()
+}
+
+/// Runs a program that answers a question, and returns what it says: standard output first, then errors, each up to
+/// `bytes_max`. The program is killed after `patience`.
+///
+/// # Errors
+/// The program cannot be run, or `TimedOut`.
+pub fn answer(command: &mut Command, patience: Duration, bytes_max: u64) -> io::Result<String> {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = die_with_parent(command).spawn()?;
+    let (sender, receiver) = mpsc::channel();
+    let (out, errors) = (child.stdout.take(), child.stderr.take());
+    std::thread::spawn(move || {
+        let mut said = String::new();
+        let streams: [Option<Box<dyn Read + Send>>; 2] = [
+            out.map(|stream| Box::new(stream) as Box<dyn Read + Send>),
+            errors.map(|stream| Box::new(stream) as Box<dyn Read + Send>),
+        ];
+        for stream in streams.into_iter().flatten() {
+            // What cannot be read, or is no text, is no answer either.
+            let _unread = stream.take(bytes_max).read_to_string(&mut said);
+        }
+        let _nobody_waits = sender.send(said);
+    });
+    let said = receiver.recv_timeout(patience);
+    // It has ended, or is to.
+    let _ended = child.kill();
+    let _reaped = child.wait();
+    said.map_err(|_| io::ErrorKind::TimedOut.into())
 }
 
 /// Sends SIGTERM to the process group that [`spawn_on`] made for `child`.

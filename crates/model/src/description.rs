@@ -132,9 +132,14 @@ pub struct Domain {
     #[serde(default)]
     pub container: Option<String>,
     /// The label of the one running container that has it, in place of `container`: `key=value`, or `key` for any
-    /// value (kind `container`). A label of docker, or an annotation of the container in runc or crun.
+    /// value (kind `container`). A label of docker, podman, containerd or the pod, or an annotation of the container in
+    /// runc or crun.
     #[serde(default)]
     pub container_label: Option<String>,
+    /// The container of a pod of Kubernetes, in place of `container`: `namespace/pod` for a pod with one container, or
+    /// `namespace/pod/container` (kind `container`).
+    #[serde(default)]
+    pub pod: Option<String>,
     /// The virtual machine that runs already (kinds `qemu-vm` and `libvirt-vm`); without it such a domain
     /// is only simulated.
     #[serde(default)]
@@ -223,6 +228,7 @@ impl Domain {
             unit: None,
             container: None,
             container_label: None,
+            pod: None,
             machine: None,
             instances: 1,
             cpus: CpuSet::new(),

@@ -23,6 +23,8 @@ pub enum Members<'a> {
     Container(&'a str),
     /// The processes in the cgroup of the container that has this label.
     ContainerLabel(&'a str),
+    /// The processes in the cgroup of a container of the pod of Kubernetes that has this name.
+    Pod(&'a str),
     /// The virtual CPUs of a virtual machine of this host.
     Machine(&'a Machine),
     /// The virtual CPUs of the Xen domain of this name.
@@ -44,10 +46,12 @@ impl Domain {
                 let unit = || self.unit.as_deref().map(Members::Unit);
                 let container = || self.container.as_deref().map(Members::Container);
                 let label = || self.container_label.as_deref().map(Members::ContainerLabel);
+                let pod = || self.pod.as_deref().map(Members::Pod);
                 cgroup
                     .or_else(unit)
                     .or_else(container)
                     .or_else(label)
+                    .or_else(pod)
                     .unwrap_or(Members::Simulated)
             }
             DomainKind::QemuVm | DomainKind::LibvirtVm | DomainKind::TimePartition => {

@@ -37,12 +37,13 @@ pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Fail
     let container = arguments.container.clone().map(CgroupName::Container);
     let label = arguments.container_label.clone();
     let label = label.map(CgroupName::ContainerLabel);
-    match (unit.or(container).or(label), &arguments.file) {
+    let pod = arguments.pod.clone().map(CgroupName::Pod);
+    match (unit.or(container).or(label).or(pod), &arguments.file) {
         (Some(name), _) => named_cgroup::carry_out(arguments, name, output),
         (None, Some(file)) => apply_description(file, arguments, output),
         (None, None) => Err(Failure::with_help(
             "nothing to apply",
-            "give a FILE, a --unit, a --container or a --container-label",
+            "give a FILE, a --unit, a --container, a --container-label or a --pod",
         )),
     }
 }

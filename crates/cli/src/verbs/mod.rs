@@ -2,6 +2,7 @@
 
 pub mod analyze;
 mod analyze_file;
+mod annotated_container;
 pub mod apply;
 pub mod calculate;
 pub mod check;
@@ -17,6 +18,7 @@ pub mod metrics;
 pub mod mode;
 pub mod model;
 mod model_frequency;
+pub mod nri_plugin;
 pub mod oci_hook;
 pub mod predict;
 mod predict_answer;

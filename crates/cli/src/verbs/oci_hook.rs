@@ -6,26 +6,19 @@
 
 mod container_state;
 mod hooks_file;
-mod limits;
 
-use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
-use tailbound_control::protocol::RefusalKind;
-use tailbound_control::state_directory::StateDirectory;
-use tailbound_control::{Client, ClientError, Lease, ReservationStatus, Selection, StartOptions};
-use tailbound_enforcement::binding;
-use tailbound_enforcement::{ReservationRequest, state_directory};
+use tailbound_enforcement::{Target, binding};
 use tailbound_linux::named_cgroup::shown_name;
 use tailbound_linux::process::{is_in_user_namespace, send_signal};
-use tailbound_model::{BackendOptions, WhenEmpty};
 
-use crate::arguments::{AnnotatedReservation, OciHookArguments, OptionPlace};
+use super::annotated_container::{AnnotatedContainer, ContainerLimits, is_from, log};
+use crate::arguments::OciHookArguments;
 use crate::failure::Failure;
 use crate::output::Output;
 use container_state::ContainerState;
-use limits::HookLimits;
 
 const SIGKILL: i32 = 9;
 /// The verb, as the daemon remembers the command that a reservation comes from.
@@ -37,25 +30,31 @@ pub fn carry_out(arguments: &OciHookArguments, output: &Output) -> Result<(), Fa
         return output.print(&hooks_file::text(program.as_deref(), arguments)?);
     }
     let state = ContainerState::read(io::stdin().lock())?;
-    if !state.has_annotation_of_ours() {
+    let container = annotated(&state);
+    if !container.asks() {
         return Ok(());
     }
     if state.has_ended() {
-        return take_back(&state, output);
+        return take_back(&container, output);
     }
-    let Err(failure) = reserve(&state, &HookLimits::new(arguments), output) else {
-        return Ok(());
+    let limits = ContainerLimits::new(&arguments.limits);
+    let failure = match container.reserve(&limits, || target(&state)) {
+        Ok(None) => return Ok(()),
+        Ok(Some(_)) => {
+            output.detail(format!("in force while container {} runs", state.id));
+            return Ok(());
+        }
+        Err(failure) => failure,
     };
-    if AnnotatedReservation::is_optional(&state.annotations) {
+    log(VERB, &failure);
+    if container.is_optional() {
         failure.render();
-        log(&failure);
         output.note(format!(
             "container {} runs without a reservation, as tailbound.required=false allows",
             state.id
         ));
         return Ok(());
     }
-    log(&failure);
     // Some runtimes go on after the failure of a hook at this stage.
     if let Some(pid) = state.process() {
         let _ended_already = send_signal(pid, SIGKILL);
@@ -63,119 +62,36 @@ pub fn carry_out(arguments: &OciHookArguments, output: &Output) -> Result<(), Fa
     Err(failure)
 }
 
-/// Writes a failure into the log of the daemon, since some runtimes show nobody what a hook says.
-fn log(failure: &Failure) {
-    let directory = StateDirectory::new(state_directory());
-    let prepared = directory.prepare().and_then(|()| directory.open_log());
-    if let Ok(mut file) = prepared {
-        let _full_disk = writeln!(file, "tailbound {VERB}: {failure}");
+/// The container of a state; its domain is called like the container in its engine.
+fn annotated(state: &ContainerState) -> AnnotatedContainer {
+    AnnotatedContainer {
+        id: state.id.clone(),
+        annotations: state.annotations.clone(),
+        default_domain: super::apply::domain_called(&shown_name(Path::new("/"), &state.id)),
     }
 }
 
-/// Reserves for a container that runs.
-fn reserve(state: &ContainerState, limits: &HookLimits, output: &Output) -> Result<(), Failure> {
-    let Some(request) = request(state, limits)? else {
-        return Ok(());
-    };
-    let domain = request.domain.clone();
-    let mut client = Client::connect_or_start(&state_directory(), &StartOptions::default())
-        .map_err(Failure::from_error)?;
-    // Should the runtime die before it runs the hook of `poststop`, the reservation ends by itself.
-    let when_empty = BTreeMap::from([(domain.clone(), WhenEmpty::Release)]);
-    client
-        .apply_with(&[request], Lease::Persistent, when_empty)
-        .map_err(|error| about(state, Failure::from_error(error)))?;
-    output.detail(format!("in force while container {} runs", state.id));
-    Ok(())
-}
-
-/// The reservation that the annotations ask for; `None` if the container has ended meanwhile.
-fn request(
-    state: &ContainerState,
-    limits: &HookLimits,
-) -> Result<Option<ReservationRequest>, Failure> {
-    let Some(mut annotated) = AnnotatedReservation::of(&state.id, &state.annotations)? else {
-        return Ok(None);
-    };
-    let fitted = limits.fit(&state.annotations, &mut annotated);
-    fitted.map_err(|failure| about(state, failure))?;
-    let interface = annotated.reservation.interface(OptionPlace::Annotations);
-    let interface = interface.map_err(|failure| about(state, failure))?;
+/// What is reserved for; `None` if the container has ended meanwhile.
+fn target(state: &ContainerState) -> Result<Option<Target>, Failure> {
     if is_in_user_namespace().map_err(Failure::from_error)? {
         return Err(Failure::with_help(
-            format!(
-                "container {} is rootless: its hooks have the rights of an ordinary user, who reserves nothing",
-                state.id
-            ),
+            "it is rootless: its hooks have the rights of an ordinary user, who reserves nothing",
             "run the container as root, or have root reserve for its `cgroup` once it runs",
         ));
     }
-    let Some(pid) = state.process() else {
-        return Ok(None);
-    };
-    let target =
-        binding::own_cgroup(pid).map_err(|error| about(state, Failure::from_error(error)))?;
-    Ok(target.map(|target| ReservationRequest {
-        domain: domain(state, &annotated),
-        target,
-        interface,
-        backend: annotated.reservation.backend,
-        options: BackendOptions::default(),
-    }))
-}
-
-/// The domain of a container: as the annotation says, or like the name that its engine gives it, or its identifier.
-fn domain(state: &ContainerState, annotated: &AnnotatedReservation) -> String {
-    let name = annotated.name.clone();
-    name.unwrap_or_else(|| super::apply::domain_called(&shown_name(Path::new("/"), &state.id)))
-}
-
-/// Takes back the reservation of a container that has ended.
-fn take_back(state: &ContainerState, output: &Output) -> Result<(), Failure> {
-    // With annotations that are refused there is no reservation.
-    let Ok(Some(annotated)) = AnnotatedReservation::of(&state.id, &state.annotations) else {
-        return Ok(());
-    };
-    let mut client = match Client::connect(&state_directory()) {
-        Ok(client) => client,
-        Err(ClientError::NotRunning { .. } | ClientError::Ended(_)) => return Ok(()),
-        Err(error) => return Err(Failure::from_error(error)),
-    };
-    let status = client.status().map_err(Failure::from_error)?;
-    let domain = domain(state, &annotated);
-    let mut reservations = status.reservations.iter();
-    if !reservations.any(|one| one.enforced.domain == domain && is_left_by_hook(one)) {
-        return Ok(());
-    }
-    match client.revert(Selection::Domain(domain.clone())) {
-        Ok(_) => {
-            output.detail(format!("taken back: {domain}"));
-            Ok(())
-        }
-        // It was released meanwhile, since nobody is in it.
-        Err(error) if error.refusal_kind() == Some(RefusalKind::NotActive) => Ok(()),
-        Err(error) => Err(Failure::from_error(error)),
+    match state.process() {
+        Some(pid) => binding::own_cgroup(pid).map_err(Failure::from_error),
+        None => Ok(None),
     }
 }
 
-/// Whether a reservation comes from a hook and is for a container that has been deleted. Another container, or an
-/// `apply`, may have taken the name before.
-fn is_left_by_hook(reservation: &ReservationStatus) -> bool {
-    let command = reservation
-        .origin
-        .as_ref()
-        .map(|origin| &origin.peer.command);
-    let is_hook = command.is_some_and(|command| command.split(' ').any(|word| word == VERB));
-    is_hook && binding::is_removed(&reservation.enforced.target)
-}
-
-/// The failure, with the container that it is about.
-fn about(state: &ContainerState, failure: Failure) -> Failure {
-    match failure {
-        Failure::Error { message, help } => Failure::Error {
-            message: format!("container {}: {message}", state.id),
-            help,
-        },
-        other => other,
+/// Takes back the reservation of a container that has ended: one that comes from a hook, and is for a container that has
+/// been deleted.
+fn take_back(container: &AnnotatedContainer, output: &Output) -> Result<(), Failure> {
+    let taken_back =
+        container.take_back(|one| is_from(one, VERB) && binding::is_removed(&one.enforced.target));
+    if let Some(domain) = taken_back? {
+        output.detail(format!("taken back: {domain}"));
     }
+    Ok(())
 }

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use tailbound_linux::scheduling::{SchedulingSetting, scheduling_of};
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Ended};
 use crate::container::Container;
+use crate::podman::Podman;
 
 #[test]
 fn a_container_is_reserved_by_its_name_alone() {
@@ -98,6 +99,47 @@ fn a_container_of_runc_is_reserved_by_its_label() {
 #[test]
 fn a_container_of_crun_is_reserved_by_its_label() {
     is_reserved_by_its_label("crun", "a_container_of_crun_is_reserved_by_its_label");
+}
+
+#[test]
+fn a_container_of_podman_is_reserved_by_its_label() {
+    let test = "a_container_of_podman_is_reserved_by_its_label";
+    let Some(bench) = Bench::enforcing(test) else {
+        return;
+    };
+    let Some(container) = Container::of("runc", test) else {
+        return;
+    };
+    let Some(podman) = Podman::of_host(&bench, &container, test) else {
+        return;
+    };
+    let (runs, said) = podman.run(&["run", "--detach", "--label=app=redis"], &[], "sleep 600");
+    assert!(runs, "{said}");
+    let dry_run = |label: &str| {
+        let words = [
+            "apply",
+            "--container-label",
+            label,
+            "-b",
+            "3ms",
+            "-p",
+            "10ms",
+            "-c",
+            "1",
+            "--dry-run",
+        ];
+        // The program that is asked has the settings of the test, too.
+        let settings = bench.path().join("containers.conf");
+        let mut command = bench.tailbound(&words);
+        Ended::from(command.env("CONTAINERS_CONF", settings).output().unwrap())
+    };
+    dry_run("app=redis").expect(0, &["SCHED_FIFO", "app-redis"]);
+    dry_run("app=web").expect(
+        1,
+        &["there is no container with the label \"app=web\" that runs"],
+    );
+    drop(podman);
+    bench.assert_clean("box");
 }
 
 /// Waits until something has become true.

@@ -1,23 +1,21 @@
 //! `tailbound oci-hook`, run by runc and crun as they start and delete a container that has annotations, and by podman.
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
-use tailbound_linux::HostCapabilities;
-use tailbound_linux::cgroup::{self, cgroups_below, processes_in};
 use tailbound_linux::process::die_with_parent;
 use tailbound_linux::process::send_signal;
 use tailbound_linux::scheduling::{SchedulingSetting, scheduling_of};
 
 use crate::bench::{Bench, daemon};
-use crate::container::{Container, in_pure_v2};
+use crate::container::Container;
 use crate::containers::until;
+use crate::podman::{Podman, said};
 
 const SIGKILL: i32 = 9;
 /// A reservation that fits.
-const FITTING: [(&str, &str); 4] = [
+pub const FITTING: [(&str, &str); 4] = [
     ("tailbound.budget", "3ms"),
     ("tailbound.period", "10ms"),
     ("tailbound.cpus", "1"),
@@ -77,7 +75,7 @@ impl Hooked {
 }
 
 /// The environment of a hook that asks the daemon of a test.
-fn environment(bench: &Bench) -> [String; 2] {
+pub fn environment(bench: &Bench) -> [String; 2] {
     [
         format!("TAILBOUND_STATE_DIR={}", bench.state().display()),
         format!("TAILBOUND_TAILBOUNDD={}", daemon().display()),
@@ -85,7 +83,7 @@ fn environment(bench: &Bench) -> [String; 2] {
 }
 
 /// The domains that are in force.
-fn domains(bench: &Bench) -> Vec<String> {
+pub fn domains(bench: &Bench) -> Vec<String> {
     let client = bench.client();
     let status = client.and_then(|mut client| client.status().ok());
     let reservations = status.map(|status| status.reservations).unwrap_or_default();
@@ -195,107 +193,6 @@ fn a_container_of_crun_runs_only_with_its_reservation() {
     runs_only_with_its_reservation("crun", "a_container_of_crun_runs_only_with_its_reservation");
 }
 
-/// A podman with files and cgroups of its own, whose containers have the file system of a container of the tests.
-struct Podman<'a> {
-    bench: &'a Bench,
-    rootfs: PathBuf,
-    /// The directory of the cgroups of its containers.
-    parent: PathBuf,
-}
-
-impl<'a> Podman<'a> {
-    /// `None`, said aloud, where there is no podman that can run a container of runc.
-    fn new(bench: &'a Bench, container: &Container, test: &str) -> Option<Self> {
-        let root = HostCapabilities::probe().cgroup_v2_root?;
-        let podman = Self {
-            bench,
-            rootfs: container.bundle.join("rootfs"),
-            parent: root.join(format!("{}-podman", container.name)),
-        };
-        // What needs no more rights than tests have.
-        let settings = "[containers]\npids_limit = 0\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=4096:4096\"]\n\
-            [engine]\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"none\"\nlock_type = \"file\"\nruntime = \"runc\"\n";
-        bench.write("containers.conf", settings);
-        fs::create_dir(bench.path().join("hooks.d")).unwrap();
-        let file = bench
-            .run(&["oci-hook", "--print-hooks-file"])
-            .expect(0, &[]);
-        let mut file: serde_json::Value = serde_json::from_str(&file.out).unwrap();
-        file["hook"]["env"] = json!(environment(bench));
-        bench.write("hooks.d/tailbound.json", &file.to_string());
-        let (runs, said) = podman.run(&["run", "--rm"], &[], "true");
-        if !runs {
-            eprintln!("SKIP {test}: needs a podman that runs containers of runc: {said}");
-        }
-        runs.then_some(podman)
-    }
-
-    /// Runs a container to its end, or until it has been started; whether that went well, and what was said.
-    fn run(&self, words: &[&str], annotations: &[(&str, &str)], script: &str) -> (bool, String) {
-        let name = self.parent.file_name().unwrap().to_str().unwrap();
-        let mut command = self.command(words);
-        command.args(["--network=none", "--cgroups=no-conmon", "--name=box"]);
-        command.arg(format!("--cgroup-parent=/{name}"));
-        for (name, value) in annotations {
-            command.arg(format!("--annotation={name}={value}"));
-        }
-        command.arg("--rootfs").arg(&self.rootfs);
-        said(command.args(["sh", "-c", script]))
-    }
-
-    /// A command of podman, up to its first words.
-    fn command(&self, words: &[&str]) -> Command {
-        let folder = |name: &str| self.bench.path().join(name);
-        let mut command = in_pure_v2("podman");
-        for (option, name) in [
-            ("--root", "root"),
-            ("--runroot", "run"),
-            ("--tmpdir", "tmp"),
-        ] {
-            command.arg(option).arg(folder(name));
-        }
-        command
-            .args(["--storage-driver=vfs", "--hooks-dir"])
-            .arg(folder("hooks.d"));
-        command.args(words);
-        command.env("CONTAINERS_CONF", folder("containers.conf"));
-        command
-    }
-
-    /// The processes that podman has put into the group of the container, or those of them that have the reservation.
-    fn processes(&self, reserved: bool) -> Vec<u32> {
-        let groups = cgroups_below(&self.parent).unwrap_or_default().into_iter();
-        let groups = groups.map(|group| match reserved {
-            true => group.join("tailbound"),
-            false => group,
-        });
-        groups
-            .flat_map(|group| processes_in(&group).unwrap_or_default())
-            .collect()
-    }
-}
-
-impl Drop for Podman<'_> {
-    fn drop(&mut self) {
-        let _never_started = said(&mut self.command(&["rm", "--force", "--time=0", "box"]));
-        let _never_made = cgroup::remove(&self.parent);
-    }
-}
-
-/// Runs a command to its end; whether that went well, and what it said.
-fn said(command: &mut Command) -> (bool, String) {
-    let output = die_with_parent(command.stdin(Stdio::null())).output();
-    output.map_or_else(
-        |error| (false, error.to_string()),
-        |output| {
-            (
-                output.status.success(),
-                String::from_utf8_lossy(&output.stderr).into_owned(),
-            )
-        },
-    )
-}
-
 #[test]
 fn podman_runs_the_hook_that_its_folder_has() {
     let test = "podman_runs_the_hook_that_its_folder_has";
@@ -305,7 +202,7 @@ fn podman_runs_the_hook_that_its_folder_has() {
     let Some(container) = Container::of("runc", test) else {
         return;
     };
-    let Some(podman) = Podman::new(&bench, &container, test) else {
+    let Some(podman) = Podman::with_hooks(&bench, &container, test) else {
         return;
     };
     let annotations = [&FITTING[..], &[("tailbound.name", "cache")]].concat();

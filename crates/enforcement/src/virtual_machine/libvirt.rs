@@ -1,13 +1,13 @@
 //! Virtual machines of libvirt: `virsh` passes a question on to their monitors.
 
-use std::io::Read;
+use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
-use tailbound_linux::process::{die_with_parent, process_of};
+use tailbound_linux::process::process_of;
+use tailbound_linux::spawn::answer;
 
 use super::monitor::threads;
 
@@ -60,32 +60,13 @@ fn ask(name: &str) -> Result<String, String> {
     let mut command = Command::new("virsh");
     command
         .args(["--connect", "qemu:///system", "qemu-monitor-command", name])
-        .arg(r#"{"execute": "query-cpus-fast"}"#)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = die_with_parent(&mut command)
-        .spawn()
-        .map_err(|error| format!("cannot run virsh: {error}; install libvirt-clients"))?;
-    let (sender, receiver) = mpsc::channel();
-    let (out, errors) = (child.stdout.take(), child.stderr.take());
-    std::thread::spawn(move || {
-        let mut said = String::new();
-        let streams: [Option<Box<dyn Read + Send>>; 2] = [
-            out.map(|stream| Box::new(stream) as Box<dyn Read + Send>),
-            errors.map(|stream| Box::new(stream) as Box<dyn Read + Send>),
-        ];
-        for stream in streams.into_iter().flatten() {
-            // What cannot be read, or is no text, is no answer either.
-            let _unread = stream.take(ANSWER_BYTES_MAX).read_to_string(&mut said);
+        .arg(r#"{"execute": "query-cpus-fast"}"#);
+    answer(&mut command, PATIENCE, ANSWER_BYTES_MAX).map_err(|error| match error.kind() {
+        io::ErrorKind::TimedOut => {
+            "virsh has not answered within 10 s; is libvirtd running?".to_owned()
         }
-        let _nobody_waits = sender.send(said);
-    });
-    let said = receiver.recv_timeout(PATIENCE);
-    // It has ended, or is to.
-    let _ended = child.kill();
-    let _reaped = child.wait();
-    said.map_err(|_| "virsh has not answered within 10 s; is libvirtd running?".to_owned())
+        _ => format!("cannot run virsh: {error}; install libvirt-clients"),
+    })
 }
 
 #[cfg(test)]

@@ -12,10 +12,14 @@ use tailbound_time::Duration;
 use super::{Feature, Finding, HostCapabilities, Preemption};
 use crate::cgroup::{self, Hierarchy};
 use crate::host_facts::version_of_release;
+use crate::process::is_in_user_namespace;
 use crate::scheduling::{self, SchedulingSetting, format_cpu_list, parse_cpu_list};
 
 const ROOT_REMEDY: &str = "run as root, or give CAP_SYS_NICE (setcap, or AmbientCapabilities= in \
                            a systemd unit)";
+/// What to do where root is one of a user namespace only.
+const ROOT_OF_HOST_REMEDY: &str = "leave the user namespace, in which root is an ordinary user of the host, as in \
+                                   rootless containers: run outside, as root";
 
 pub(super) fn probe() -> HostCapabilities {
     let of_kernel = |name: &str| {
@@ -435,7 +439,11 @@ fn probe_policies(host: &mut HostCapabilities) {
         true => "; this kernel groups real-time threads: start from the root cpu cgroup",
         false => "",
     };
-    host.note(Feature::SchedFifo, fifo, &format!("{ROOT_REMEDY}{group}"));
+    let root = match is_in_user_namespace() {
+        Ok(true) => ROOT_OF_HOST_REMEDY,
+        Ok(false) | Err(_) => ROOT_REMEDY,
+    };
+    host.note(Feature::SchedFifo, fifo, &format!("{root}{group}"));
     let remedy =
         "run as root, with all CPUs allowed (taskset, cpuset), and free SCHED_DEADLINE bandwidth";
     host.note(Feature::SchedDeadline, deadline, remedy);

@@ -27,7 +27,7 @@ pub(super) fn names(host: &Path) -> Vec<EngineName> {
 }
 
 /// The labels that engines keep in files, by the identifiers of the containers: those of docker. podman and containerd keep
-/// theirs in databases.
+/// theirs in databases ([`super::database_labels`]).
 pub(super) fn labels(host: &Path) -> BTreeMap<String, Labels> {
     let folders = entries(&host.join("var/lib/docker/containers")).into_iter();
     let labels = folders.filter_map(|folder| {

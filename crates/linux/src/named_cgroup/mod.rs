@@ -5,8 +5,10 @@
 //! is read from files, so that no program is run, and only from directories in which root alone writes: anybody may
 //! call a container of his own like one of root's.
 
+mod database_labels;
 mod engines;
 mod oci_state;
+mod pods;
 mod units;
 
 use std::collections::BTreeMap;
@@ -17,6 +19,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 
 use crate::cgroup::Hierarchy;
+use database_labels::DatabaseLabels;
 use engines::EngineName;
 use oci_state::OciState;
 
@@ -31,6 +34,8 @@ const LONGEST_STATE: u64 = 4 << 20;
 const MOST_CANDIDATES: usize = 8;
 /// The containers that have a label, as an error calls them.
 const LABELLED: &str = "container with the label";
+/// The containers of a pod, as an error calls them.
+const OF_POD: &str = "container of the pod";
 /// The digits of an identifier by which people name a container.
 const SHOWN_DIGITS: usize = 12;
 
@@ -97,6 +102,9 @@ impl NameError {
             Self::Ambiguous { kind, .. } if *kind == LABELLED => {
                 "a reservation is for one container: name that one, or give a label that it alone has"
             }
+            Self::Ambiguous { kind, .. } if *kind == OF_POD => {
+                "a reservation is for one container: write NAMESPACE/POD/CONTAINER"
+            }
             Self::Absent { remedy, .. } => remedy,
             Self::NotRunning { .. } => "start it first",
             Self::Ambiguous { .. } => "write more of the identifier, or the whole name",
@@ -150,17 +158,12 @@ pub fn container(hierarchy: &Hierarchy, host: &Path, name: &str) -> Result<PathB
     let states = oci_state::all(host);
     let names = engines::names(host);
     let state = chosen(&states, &names, host, name)?;
-    let directory = hierarchy.cgroup_of(state.init);
-    let directory = directory.map_err(|_| NameError::NotRunning {
-        kind: "container",
-        name: name.to_owned(),
-        place: String::new(),
-    })?;
-    Ok(state.own_directory(&hierarchy.root, &directory))
+    directory_of(state, hierarchy, "container", name)
 }
 
 /// The directory of the one running container that has a label (`key=value`, or `key` for any value), in the hierarchy of
-/// cgroup v2: a label of docker, or an annotation that the container has in its runtime.
+/// cgroup v2: a label of docker, podman or containerd, a label of its pod under containerd, or an annotation that the
+/// container has in its runtime. podman and containerd are asked by their programs, `podman` and `ctr`.
 ///
 /// # Errors
 /// [`NameError`]: no container that runs has the label, or several have it.
@@ -170,11 +173,35 @@ pub fn labelled_container(
     label: &str,
 ) -> Result<PathBuf, NameError> {
     let states = oci_state::all(host);
-    let state = labelled(&states, host, label)?;
+    let state = database_labels::with_asked(|asked| {
+        asked.update(&states, &database_labels::ask_program);
+        labelled(&states, host, label, asked)
+    })?;
+    directory_of(state, hierarchy, LABELLED, label)
+}
+
+/// The directory of the one running container of a pod of Kubernetes (`namespace/pod`), or of that one of them which
+/// has a name (`namespace/pod/container`), in the hierarchy of cgroup v2. The sandbox of the pod is not counted.
+///
+/// # Errors
+/// [`NameError`]: no such container runs, or the pod has several.
+pub fn pod(hierarchy: &Hierarchy, host: &Path, path: &str) -> Result<PathBuf, NameError> {
+    let states = oci_state::all(host);
+    let state = pods::container(&states, path)?;
+    directory_of(state, hierarchy, OF_POD, path)
+}
+
+/// The directory of a container that is meant by a name.
+fn directory_of(
+    state: &OciState,
+    hierarchy: &Hierarchy,
+    kind: &'static str,
+    name: &str,
+) -> Result<PathBuf, NameError> {
     let directory = hierarchy.cgroup_of(state.init);
     let directory = directory.map_err(|_| NameError::NotRunning {
-        kind: LABELLED,
-        name: label.to_owned(),
+        kind,
+        name: name.to_owned(),
         place: String::new(),
     })?;
     Ok(state.own_directory(&hierarchy.root, &directory))
@@ -185,6 +212,7 @@ fn labelled<'a>(
     states: &'a [OciState],
     host: &Path,
     label: &str,
+    in_databases: &DatabaseLabels,
 ) -> Result<&'a OciState, NameError> {
     let (key, value) = match label.split_once('=') {
         Some((key, value)) => (key, Some(value)),
@@ -196,8 +224,15 @@ fn labelled<'a>(
     };
     let of_engines = engines::labels(host);
     let is_meant = |state: &&OciState| {
+        if !state.runs() {
+            return false;
+        }
         let of_engine = of_engines.get(&state.id);
-        state.runs() && (of_engine.is_some_and(has_it) || has_it(&state.annotations()))
+        let annotations = state.annotations();
+        let has_label = of_engine.is_some_and(has_it)
+            || has_it(&annotations)
+            || has_it(&in_databases.of(state, &annotations));
+        has_label && !pods::is_sandbox(&annotations)
     };
     let meant: Vec<&OciState> = states.iter().filter(is_meant).collect();
     let names = engines::names(host);
@@ -207,8 +242,8 @@ fn labelled<'a>(
             kind: LABELLED,
             name: label.to_owned(),
             candidates: Vec::new(),
-            remedy: "write a label as `docker inspect` shows it, or an annotation as the container has it in runc or \
-                     crun; podman keeps its labels where only podman reads them, so name its containers"
+            remedy: "write a label as `docker inspect`, `podman inspect` or `ctr containers info` shows it, a label of a \
+                     pod, or an annotation as the container has it in runc or crun"
                 .into(),
         }),
         several => Err(NameError::Ambiguous {

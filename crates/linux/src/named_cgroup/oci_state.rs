@@ -31,6 +31,13 @@ impl OciState {
         process_started(self.init).is_ok_and(|started| started == self.started)
     }
 
+    /// The namespace of containerd that it is in, if that has made it by itself.
+    pub fn containerd_namespace(&self) -> Option<&str> {
+        let namespace = self.directory.parent()?;
+        let is_of_containerd = namespace.parent()?.ends_with("run/containerd/runc");
+        is_of_containerd.then(|| file_name(namespace)).flatten()
+    }
+
     /// The annotations that it was made with: runc has them in its state, crun in its copy of the configuration.
     pub fn annotations(&self) -> Labels {
         if let Some(configuration) = json(&self.directory.join("config.json")) {

@@ -51,6 +51,22 @@ impl RuntimeHost {
         self.write(&format!("{root}/{id}/state.json"), state);
     }
 
+    /// A container of containerd in the pod `cache`, as its OCI runtime keeps it.
+    fn pod_container(&self, id: &str, kind: &str, name: &str) {
+        let (pid, started) = this_process();
+        let key = "io.kubernetes.cri";
+        let state = format!(
+            r#"{{"init_process_pid":{pid},"init_process_start":{started},
+                "cgroup_paths":{{"":"/sys/fs/cgroup/kubepods.slice/kubepods-pod1.slice/cri-containerd-{id}.scope"}},
+                "config":{{"labels":["{key}.container-type={kind}","{key}.sandbox-id=sandbox","{key}.container-name={name}",
+                "{key}.sandbox-namespace=default","{key}.sandbox-name=cache"]}}}}"#
+        );
+        self.write(
+            &format!("run/containerd/runc/k8s.io/{id}/state.json"),
+            state,
+        );
+    }
+
     fn podman(&self, containers: &[(&str, &str)]) {
         let listed = containers.iter().map(|(id, name)| {
             format!(r#"{{"id":"{id}","names":["{name}"],"image":"","flags":{{}}}}"#)
@@ -124,7 +140,8 @@ fn a_label_is_that_of_one_container_that_runs() {
     host.write(&path, configuration);
     let labelled = |label: &str| {
         let states = oci_state::all(host.root());
-        labelled(&states, host.root(), label).map(|state| state.id.clone())
+        labelled(&states, host.root(), label, &DatabaseLabels::default())
+            .map(|state| state.id.clone())
     };
     assert_eq!(labelled("app=redis").unwrap(), FIRST);
     assert_eq!(labelled("tier").unwrap(), FIRST);
@@ -144,6 +161,77 @@ fn a_label_is_that_of_one_container_that_runs() {
 }
 
 #[test]
+fn the_labels_of_podman_and_of_pods_are_asked_for_once() {
+    let host = RuntimeHost::new();
+    host.crun(FIRST, true);
+    let annotated = r#"{"annotations": {"io.container.manager": "libpod"}}"#;
+    host.write(&format!("run/crun/{FIRST}/config.json"), annotated);
+    host.crun("plain", true);
+    for (id, kind) in [(SECOND, "container"), ("sandbox", "sandbox")] {
+        host.pod_container(id, kind, "redis");
+    }
+    let asked = std::cell::RefCell::new(Vec::new());
+    let ask = |words: &[&str]| {
+        asked.borrow_mut().push(words.join(" "));
+        let text = match words {
+            ["podman", "ps", ..] => {
+                format!(r#"[{{"Id": "{FIRST}", "Labels": {{"app": "redis"}}}}]"#)
+            }
+            [.., "sandbox"] => r#"{"ID": "sandbox", "Labels": {"app": "web"}}"#.to_owned(),
+            _ => r#"{"Labels": {"io.cri-containerd.kind": "container"}}"#.to_owned(),
+        };
+        serde_json::from_str(&text).ok()
+    };
+    let mut databases = DatabaseLabels::default();
+    let states = oci_state::all(host.root());
+    for _ in 0..2 {
+        databases.update(&states, &ask);
+        let id = |label: &str| {
+            let state = labelled(&states, host.root(), label, &databases);
+            state.map(|state| state.id.clone())
+        };
+        assert_eq!(id("app=redis").unwrap(), FIRST);
+        // The sandbox has the label of its pod, and is none of the pod's own containers.
+        assert_eq!(id("app=web").unwrap(), SECOND);
+        assert!(matches!(id("app"), Err(NameError::Ambiguous { .. })));
+    }
+    assert_eq!(
+        *asked.borrow(),
+        [
+            "podman ps --no-trunc --format json".to_owned(),
+            format!("ctr --namespace k8s.io containers info {SECOND}"),
+            "ctr --namespace k8s.io containers info sandbox".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn a_pod_of_several_containers_is_refused_with_their_names() {
+    let host = RuntimeHost::new();
+    host.pod_container("sandbox", "sandbox", "POD");
+    for name in ["redis", "proxy"] {
+        host.pod_container(name, "container", name);
+    }
+    let states = oci_state::all(host.root());
+    let several = pods::container(&states, "default/cache").unwrap_err();
+    assert_eq!(
+        several.to_string(),
+        "container of the pod \"default/cache\" may be any of: default/cache/proxy, default/cache/redis"
+    );
+    assert!(several.remedy().contains("NAMESPACE/POD/CONTAINER"));
+    let absent = pods::container(&states, "default/web").unwrap_err();
+    assert_eq!(
+        absent.to_string(),
+        "there is no container of the pod \"default/web\" that runs; there is default/cache/proxy, default/cache/redis"
+    );
+    // As systemd's driver of cgroups names it.
+    let redis = pods::container(&states, "default/cache/redis").unwrap();
+    let root = Path::new("/sys/fs/cgroup");
+    let group = root.join("kubepods.slice/kubepods-pod1.slice/cri-containerd-redis.scope");
+    assert_eq!(redis.own_directory(root, &group.join("tailbound")), group);
+}
+
+#[test]
 fn the_annotations_of_runc_are_labels() {
     let host = RuntimeHost::new();
     let (pid, started) = this_process();
@@ -154,7 +242,14 @@ fn the_annotations_of_runc_are_labels() {
     host.write("run/runc/one/state.json", state);
     let states = oci_state::all(host.root());
     assert_eq!(
-        labelled(&states, host.root(), "app=redis=1").unwrap().id,
+        labelled(
+            &states,
+            host.root(),
+            "app=redis=1",
+            &DatabaseLabels::default()
+        )
+        .unwrap()
+        .id,
         "one"
     );
 }

@@ -132,12 +132,12 @@ fn container(check: &mut Check<'_>, place: &KeyPath, name: &str, domain: &Domain
         [] => check.error(
             place,
             "nothing tells which container or unit it is",
-            "give exactly one of `container`, `container_label`, `unit` and `cgroup`; or, to simulate it, `tasks` of its own",
+            "give exactly one of `container`, `container_label`, `pod`, `unit` and `cgroup`; or, to simulate it, `tasks` of its own",
         ),
         several => check.error(
             place,
             format!("{} contradict each other", several.join(" and ")),
-            "give exactly one of `container`, `container_label`, `unit` and `cgroup`",
+            "give exactly one of `container`, `container_label`, `pod`, `unit` and `cgroup`",
         ),
     }
     if let Some(path) = &domain.cgroup {
@@ -164,6 +164,14 @@ fn container(check: &mut Check<'_>, place: &KeyPath, name: &str, domain: &Domain
             "write a key and its value, such as \"app=redis\"",
         );
     }
+    if let Some(pod) = domain.pod.as_ref().filter(|one| !is_pod(one)) {
+        check.error(
+            &place.key("pod"),
+            format!("{pod:?} is no container of a pod"),
+            "write its namespace, its name and, where it has several containers, the container's, such as \
+             \"default/redis-0/redis\"",
+        );
+    }
 }
 
 /// Whether it may be a label: a key, and a value behind a `=`.
@@ -171,6 +179,14 @@ fn is_label(label: &str) -> bool {
     let key = label.split('=').next().unwrap_or_default();
     let is_blank = |letter: char| letter.is_whitespace() || letter.is_control();
     !key.is_empty() && !key.contains(is_blank) && !label.contains(char::is_control)
+}
+
+/// Whether it may be a container of a pod: two or three names of Kubernetes.
+fn is_pod(path: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+    let is_name = |name: &str| (1..=253).contains(&name.len()) && name.bytes().all(allowed);
+    let names: Vec<&str> = path.split('/').collect();
+    (2..=3).contains(&names.len()) && names.into_iter().all(is_name)
 }
 
 /// Whether it may be the name of a unit with processes: of those types, or of a service without its type.
@@ -202,10 +218,11 @@ fn is_container(name: &str) -> bool {
 }
 
 /// The keys that name what something else runs, and whether they are given.
-fn running(domain: &Domain) -> [(&'static str, bool); 4] {
+fn running(domain: &Domain) -> [(&'static str, bool); 5] {
     [
         ("container", domain.container.is_some()),
         ("container_label", domain.container_label.is_some()),
+        ("pod", domain.pod.is_some()),
         ("unit", domain.unit.is_some()),
         ("cgroup", domain.cgroup.is_some()),
     ]

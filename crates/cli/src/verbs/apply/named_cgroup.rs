@@ -1,4 +1,4 @@
-//! `tailbound apply --unit NAME`, `--container NAME` and `--container-label LABEL`: the reservation of what runs already,
+//! `tailbound apply --unit NAME`, `--container NAME`, `--container-label LABEL` and `--pod NAMESPACE/POD`: the reservation of what runs already,
 //! without a description.
 
 use std::collections::BTreeMap;
@@ -73,5 +73,7 @@ mod tests {
         assert_eq!(unit("a\\x2db:c.scope"), "a-x2db-c.scope");
         let container = domain_of(&CgroupName::Container("web+1".into()));
         assert_eq!(container, "web-1");
+        let pod = domain_of(&CgroupName::Pod("default/redis-0/redis".into()));
+        assert_eq!(pod, "default-redis-0-redis");
     }
 }

@@ -5,7 +5,6 @@ use std::io::Read;
 
 use serde::Deserialize;
 
-use crate::arguments::ANNOTATION_PREFIX;
 use crate::failure::Failure;
 
 /// The longest state that is read, in bytes: annotations of Kubernetes have at most 256 kB.
@@ -47,12 +46,6 @@ impl ContainerState {
         })
     }
 
-    /// Whether the container asks for something of ours.
-    pub fn has_annotation_of_ours(&self) -> bool {
-        let mut names = self.annotations.keys();
-        names.any(|name| name.starts_with(ANNOTATION_PREFIX))
-    }
-
     /// Whether the container has ended, as at the stage `poststop`.
     pub fn has_ended(&self) -> bool {
         self.status == "stopped"
@@ -82,12 +75,12 @@ mod tests {
     fn the_states_of_runtimes_are_read() {
         let started = ContainerState::read(RUNC_STARTED.as_bytes()).unwrap();
         assert_eq!((started.process(), started.has_ended()), (Some(42), false));
-        assert!(started.has_annotation_of_ours());
+        assert_eq!(started.annotations["tailbound.budget"], "4ms");
         let stopped = ContainerState::read(CRUN_STOPPED.as_bytes()).unwrap();
         assert_eq!((stopped.process(), stopped.has_ended()), (None, true));
         let plain = r#"{"id":"box","status":"running","pid":1}"#;
         let plain = ContainerState::read(plain.as_bytes()).unwrap();
-        assert!(!plain.has_annotation_of_ours());
+        assert!(plain.annotations.is_empty());
     }
 
     #[test]

@@ -29,14 +29,7 @@ pub(super) fn text(
         ));
     };
     let mut words = vec!["tailbound".to_owned(), super::VERB.to_owned()];
-    if !arguments.allowed_cpus.is_empty() {
-        let cpus: Vec<String> = arguments.allowed_cpus.iter().map(u32::to_string).collect();
-        words.push(format!("--allowed-cpus={}", cpus.join(",")));
-    }
-    let bandwidth = arguments.bandwidth_limit;
-    words.extend(bandwidth.map(|limit| format!("--bandwidth-limit={limit}")));
-    let priority = arguments.priority_limit;
-    words.extend(priority.map(|limit| format!("--priority-limit={limit}")));
+    words.extend(arguments.limits.words());
     let annotation = format!("^{}", ANNOTATION_PREFIX.replace('.', "[.]"));
     let file: Json = json!({
         "version": "1.0.0",

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use tailbound_time::Duration;
 
-use crate::arguments::{AnnotatedReservation, OciHookArguments, OptionPlace};
+use crate::arguments::{AnnotatedReservation, ContainerLimitArguments, OptionPlace};
 use crate::failure::Failure;
 
-/// `HookLimits` are the bounds that the command line of the hook sets for one container. The admission bounds all
+/// `ContainerLimits` are the bounds that the command line sets for one container. The admission bounds all
 /// containers together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct HookLimits {
+pub struct ContainerLimits {
     /// The CPUs that may be asked for; any if empty.
     cpus: Vec<u32>,
     /// The largest budget in percent of its period.
@@ -19,9 +19,9 @@ pub(super) struct HookLimits {
     priority: Option<u8>,
 }
 
-impl HookLimits {
-    /// The limits that the arguments of the hook set.
-    pub fn new(arguments: &OciHookArguments) -> Self {
+impl ContainerLimits {
+    /// The limits that the arguments set.
+    pub fn new(arguments: &ContainerLimitArguments) -> Self {
         Self {
             cpus: arguments.allowed_cpus.clone(),
             bandwidth_percent: arguments.bandwidth_limit,
@@ -83,7 +83,7 @@ fn refusal(option: &str, asked: String, limit: String) -> Failure {
     let annotation = OptionPlace::Annotations.spell(option);
     Failure::with_help(
         format!("annotation {annotation} asks for {asked}, and containers may have {limit}"),
-        "ask for less, or have root change the limits in the file of the hook",
+        "ask for less, or have root change the limits where the command stands",
     )
 }
 
@@ -98,24 +98,27 @@ mod tests {
 
     use super::*;
 
-    fn fitted(words: &str, limits: &OciHookArguments) -> Result<AnnotatedReservation, Failure> {
+    fn fitted(
+        words: &str,
+        limits: &ContainerLimitArguments,
+    ) -> Result<AnnotatedReservation, Failure> {
         let pairs = words.split(' ').filter_map(|word| word.split_once('='));
         let annotations =
             pairs.map(|(name, value)| (format!("tailbound.{name}"), value.to_owned()));
         let annotations: BTreeMap<String, String> = annotations.collect();
         let mut annotated = AnnotatedReservation::of("box", &annotations)?.unwrap();
-        HookLimits::new(limits).fit(&annotations, &mut annotated)?;
+        ContainerLimits::new(limits).fit(&annotations, &mut annotated)?;
         Ok(annotated)
     }
 
     #[track_caller]
-    fn refused(words: &str, limits: &OciHookArguments) -> String {
+    fn refused(words: &str, limits: &ContainerLimitArguments) -> String {
         fitted(words, limits).unwrap_err().to_string()
     }
 
     #[test]
     fn without_limits_a_container_has_what_it_asks_for() {
-        let none = OciHookArguments::default();
+        let none = ContainerLimitArguments::default();
         let annotated = fitted("budget=9ms period=10ms", &none).unwrap();
         assert_eq!(annotated.reservation.cpus, [0]);
         assert_eq!(annotated.reservation.priority, 90);
@@ -124,11 +127,10 @@ mod tests {
 
     #[test]
     fn limits_are_refusals_or_what_a_container_has_that_asks_for_nothing() {
-        let limits = OciHookArguments {
+        let limits = ContainerLimitArguments {
             allowed_cpus: vec![2, 3],
             bandwidth_limit: Some(50),
             priority_limit: Some(40),
-            print_hooks_file: None,
         };
         let annotated = fitted("budget=5ms period=10ms", &limits).unwrap();
         assert_eq!(annotated.reservation.cpus, [2]);
