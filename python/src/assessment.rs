@@ -7,7 +7,7 @@ use tailbound_assessment::AssessmentError;
 use tailbound_assessment::analysis::analyze;
 use tailbound_assessment::prediction::{PredictionQuery, predict};
 use tailbound_assessment::sizing::{ServiceSizing, SizingOptions, UsualHost, size_services};
-use tailbound_model::{InputFiles, PercentagePoints, Percentile};
+use tailbound_model::{BackendKind, InputFiles, PercentagePoints, Percentile};
 use tailbound_time::Duration;
 
 use crate::description::Description;
@@ -111,6 +111,7 @@ pub fn predict_description(
 /// # Errors
 /// All that is wrong with the description, its files or the question.
 #[pyfunction]
+#[allow(clippy::too_many_arguments)]
 pub fn size_description(
     python: Python<'_>,
     description: PyRef<'_, Description>,
@@ -119,6 +120,7 @@ pub fn size_description(
     points: u32,
     margin_points: f64,
     server: Option<&str>,
+    is_limit: bool,
 ) -> PyResult<Vec<(SizedRow, Option<BudgetsRow>)>> {
     let inputs = inputs(python, &description)?;
     let description = description.loaded.description.clone();
@@ -131,7 +133,7 @@ pub fn size_description(
     let sized = interruptible(python, move || {
         let options = SizingOptions {
             service: service.as_deref(),
-            backend: None,
+            backend: is_limit.then_some(BackendKind::CPU_LIMIT),
             periods,
             points,
             margin: PercentagePoints(margin_points),

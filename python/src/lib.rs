@@ -53,6 +53,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sizing::size, module)?)?;
     module.add_function(wrap_pyfunction!(sizing::size_periodic, module)?)?;
     module.add_function(wrap_pyfunction!(sizing::spread_periods, module)?)?;
+    module.add_function(wrap_pyfunction!(sizing::limit_periods, module)?)?;
     module.add_function(wrap_pyfunction!(tasks::hyperperiod, module)?)?;
     module.add_function(wrap_pyfunction!(tasks::bandwidth_curve, module)?)?;
     module.add_function(wrap_pyfunction!(tasks::fixed_priority, module)?)?;

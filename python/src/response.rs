@@ -6,8 +6,10 @@ use pyo3::prelude::*;
 use tailbound_analysis::notation::ExecutionNotation;
 use tailbound_analysis::response_time::{DescribedQueue, PoissonQueue, QueueResponses};
 use tailbound_analysis::{AnalysisError as Refused, SharpPoints, Unwatched};
-use tailbound_assessment::prediction::{PredictedResponses, PredictionQuery, QUEUE};
-use tailbound_distribution::{Distribution, Interval};
+use tailbound_assessment::prediction::{
+    PredictedResponses, PredictionQuery, ProvedAnswers, QUEUE, TimeBounds,
+};
+use tailbound_distribution::{Distribution, Evidence, Interval};
 use tailbound_model::ReservationServer;
 use tailbound_time::{Duration, Rate};
 
@@ -28,6 +30,8 @@ pub type Ends = (Vec<u64>, Vec<Option<u64>>);
 #[pyclass(frozen, module = "tailbound._native")]
 pub struct Answer {
     source: Arc<Source>,
+    /// The queue that was asked about, if its execution times are listed.
+    queue: Option<PoissonQueue>,
 }
 
 /// What answers.
@@ -38,6 +42,8 @@ pub enum Source {
     Service(Box<PredictedResponses>),
     /// Response times that were simulated.
     Simulated(Box<Distribution>),
+    /// The bracket that is proved, beside a sharper estimate.
+    Proved(Box<ProvedAnswers>),
 }
 
 impl Answer {
@@ -54,6 +60,7 @@ impl Answer {
     fn of(source: Source) -> Self {
         Self {
             source: Arc::new(source),
+            queue: None,
         }
     }
 
@@ -71,6 +78,7 @@ impl Source {
             Self::Queue(queue) => queue.distribution("response time", probabilities),
             Self::Service(service) => Ok(service.distribution.clone()),
             Self::Simulated(distribution) => Ok((**distribution).clone()),
+            Self::Proved(proved) => Ok(proved.distribution.clone()),
         }
     }
 
@@ -89,9 +97,26 @@ impl Source {
             Self::Simulated(distribution) => {
                 Ok(distribution.quantile(*probability).unwrap_or(UNKNOWN))
             }
+            Self::Proved(proved) => {
+                let quantile = proved.distribution.quantile(*probability);
+                Ok(quantile.unwrap_or(UNKNOWN))
+            }
         };
         let intervals: Vec<Interval> = probabilities.iter().map(one).collect::<Result<_, _>>()?;
         Ok(split(&intervals))
+    }
+}
+
+/// Whether the server of a queue has a proved bracket beside its estimates, as all have but a polling one.
+fn has_proved_bracket(queue: &PoissonQueue) -> bool {
+    !matches!(queue.server.in_effect(), ReservationServer::Polling { .. })
+}
+
+/// A time between bounds that may not be known.
+fn between(bounds: TimeBounds) -> Interval {
+    Interval {
+        low: bounds.low.unwrap_or(Duration::ZERO),
+        high: bounds.high,
     }
 }
 
@@ -117,6 +142,7 @@ impl Answer {
                 }
                 Source::Service(service) => service.distribution.cdf(at),
                 Source::Simulated(distribution) => distribution.cdf(at),
+                Source::Proved(proved) => proved.distribution.cdf(at),
             }
         };
         python.detach(|| at_ns.iter().map(one).unzip())
@@ -133,11 +159,9 @@ impl Answer {
     fn mean(&self, python: Python<'_>) -> (u64, Option<u64>) {
         let mean = python.detach(|| match &*self.source {
             Source::Queue(queue) => queue.mean(),
-            Source::Service(service) => Interval {
-                low: service.mean.low.unwrap_or(Duration::ZERO),
-                high: service.mean.high,
-            },
+            Source::Service(service) => between(service.mean),
             Source::Simulated(distribution) => distribution.mean().unwrap_or(UNKNOWN),
+            Source::Proved(proved) => between(proved.mean),
         });
         (mean.low.as_nanos(), mean.high.map(Duration::as_nanos))
     }
@@ -149,6 +173,7 @@ impl Answer {
             Source::Queue(queue) => &queue.method,
             Source::Service(service) => &service.method,
             Source::Simulated(distribution) => &distribution.provenance.method,
+            Source::Proved(proved) => &proved.distribution.provenance.method,
         }
     }
 
@@ -159,6 +184,7 @@ impl Answer {
             Source::Queue(queue) => queue.assumptions.clone(),
             Source::Service(service) => service.assumptions.clone(),
             Source::Simulated(distribution) => distribution.provenance.assumptions.clone(),
+            Source::Proved(proved) => proved.distribution.provenance.assumptions.clone(),
         }
     }
 
@@ -169,6 +195,7 @@ impl Answer {
             Source::Queue(queue) => queue.evidence(),
             Source::Service(service) => service.evidence,
             Source::Simulated(simulated) => simulated.provenance.evidence,
+            Source::Proved(proved) => proved.distribution.provenance.evidence,
         };
         evidence.to_string()
     }
@@ -179,7 +206,7 @@ impl Answer {
         match &*self.source {
             Source::Queue(queue) => Some(queue.utilisation),
             Source::Service(service) => Some(service.utilisation),
-            Source::Simulated(_) => None,
+            Source::Simulated(_) | Source::Proved(_) => None,
         }
     }
 
@@ -189,7 +216,26 @@ impl Answer {
         match &*self.source {
             Source::Queue(queue) => Some(queue.bandwidth),
             Source::Service(service) => Some(service.bandwidth),
-            Source::Simulated(_) => None,
+            Source::Simulated(_) | Source::Proved(_) => None,
+        }
+    }
+
+    /// The bracket that is proved, where the answers are a sharper estimate of the same response times.
+    fn proved(&self, python: Python<'_>) -> PyResult<Option<Self>> {
+        match &*self.source {
+            Source::Service(service) => {
+                let proved = service.proved.clone();
+                Ok(proved.map(|proved| Self::of(Source::Proved(Box::new(proved)))))
+            }
+            Source::Queue(solved) if solved.evidence() == Evidence::Estimate => {
+                let Some(queue) = self.queue.clone().filter(has_proved_bracket) else {
+                    return Ok(None);
+                };
+                let bracket = interruptible(python, move || queue.on_a_lattice())?;
+                let bracket = bracket.map_err(|error| refused(python, &error))?;
+                Ok(Some(Self::of(Source::Queue(Box::new(bracket)))))
+            }
+            Source::Queue(_) | Source::Simulated(_) | Source::Proved(_) => Ok(None),
         }
     }
 }
@@ -299,9 +345,16 @@ pub fn predict(
         Some((budget, period)) => kind(python, server)?.with(budget, period),
     };
     let queue = GivenQueue::new(python, (per_second, batches), execution_time, server)?;
-    interruptible(python, move || queue.solve())?
-        .map(Answer::of)
-        .map_err(|error| refused(python, &error))
+    let listed = match &queue {
+        GivenQueue::Listed(queue) => Some(queue.clone()),
+        GivenQueue::Described(_) => None,
+    };
+    let solved = interruptible(python, move || queue.solve())?;
+    let source = solved.map_err(|error| refused(python, &error))?;
+    Ok(Answer {
+        source: Arc::new(source),
+        queue: listed,
+    })
 }
 
 /// Budget and period where the server of that name has them; `None` for a CPU of its own.

@@ -2,8 +2,9 @@
 
 use pyo3::prelude::*;
 use tailbound_analysis::AnalysisError as Refused;
-use tailbound_analysis::Promise;
+use tailbound_analysis::notation::PeriodRange;
 use tailbound_analysis::sizing::{Choice, Infeasible, ServerKind, Sizing, SizingQuery};
+use tailbound_analysis::{LimitStanza, Promise};
 use tailbound_model::{PercentagePoints, ReservationServer};
 use tailbound_time::Duration;
 
@@ -19,14 +20,19 @@ type ChoiceRow = (u64, Option<u64>, Option<u64>, u64, bool);
 /// the bounds of the latency that it reaches; times in nanoseconds.
 type InfeasibleRow = (f64, u64, f64, u64, Option<u64>);
 
+/// The least CPU limit without and with the margin, and what sets the second by the name of its form.
+type LimitRow = (String, String, Vec<(&'static str, String)>);
+
 /// The choices in the order of the periods, the index of the best, the promises that not even a CPU
-/// of its own keeps, the evidence of all that, and what is taken for granted.
+/// of its own keeps, the evidence of all that, what is taken for granted, and the CPU limit of the best, if that is asked
+/// for.
 pub type SizingRow = (
     Vec<ChoiceRow>,
     Option<usize>,
     Vec<InfeasibleRow>,
     String,
     Vec<String>,
+    Option<LimitRow>,
 );
 
 /// The budgets that keep promises.
@@ -34,7 +40,7 @@ pub type SizingRow = (
 /// # Errors
 /// What the analysis refuses, and a server that is not sized.
 #[pyfunction]
-#[pyo3(signature = (per_second, execution_time, batches, slo_ns, server, periods_ns, margin_points))]
+#[pyo3(signature = (per_second, execution_time, batches, slo_ns, server, periods_ns, margin_points, is_limit))]
 #[allow(clippy::too_many_arguments)]
 pub fn size(
     python: Python<'_>,
@@ -45,6 +51,7 @@ pub fn size(
     server: &str,
     periods_ns: Vec<u64>,
     margin_points: f64,
+    is_limit: bool,
 ) -> PyResult<SizingRow> {
     let promise = |(probability, latency_ns): (f64, u64)| Promise {
         probability,
@@ -61,7 +68,28 @@ pub fn size(
         margin: PercentagePoints(margin_points),
     };
     let answer = interruptible(python, move || tailbound_analysis::sizing::size(&query))?;
+    let answer = match is_limit {
+        true => answer.map(Sizing::of_caps),
+        false => answer,
+    };
     answer_row(python, answer)
+}
+
+/// The shortest and the longest period of a CPU limit, in nanoseconds: those that are given, if the kernel takes them,
+/// or that of containers.
+///
+/// # Errors
+/// Periods that the kernel does not take.
+#[pyfunction]
+pub fn limit_periods(python: Python<'_>, range_ns: Option<(u64, u64)>) -> PyResult<(u64, u64)> {
+    let asked = range_ns.map(|(low, high)| PeriodRange {
+        low: Duration::from_nanos(low),
+        high: Duration::from_nanos(high),
+    });
+    let periods = tailbound_analysis::sizing::limit_periods(asked);
+    let periods =
+        periods.map_err(|error| invalid(python, format!("{}; {}", error.what, error.right)))?;
+    Ok((periods.low.as_nanos(), periods.high.as_nanos()))
 }
 
 /// The budgets of a deferrable server under which tasks run as on a CPU of their own.
@@ -125,7 +153,26 @@ pub fn row(sizing: &Sizing) -> SizingRow {
     let choices = sizing.choices.iter().map(choice_row).collect();
     let infeasible = sizing.infeasible.iter().map(infeasible_row).collect();
     let (evidence, assumptions) = (sizing.evidence.to_string(), sizing.assumptions.clone());
-    (choices, sizing.best, infeasible, evidence, assumptions)
+    let limit = limit_row(sizing);
+    (
+        choices,
+        sizing.best,
+        infeasible,
+        evidence,
+        assumptions,
+        limit,
+    )
+}
+
+fn limit_row(sizing: &Sizing) -> Option<LimitRow> {
+    let (limit, with_margin) = sizing.limits(sizing.choice()?)?;
+    let forms = LimitStanza::ALL.into_iter();
+    let stanzas = forms.filter_map(|form| Some((form.name(), sizing.limit_stanza(form)?)));
+    Some((
+        limit.to_string(),
+        with_margin.to_string(),
+        stanzas.collect(),
+    ))
 }
 
 fn choice_row(choice: &Choice) -> ChoiceRow {

@@ -21,6 +21,7 @@ _Sizing = tuple[
     list[tuple[float, int, float, int, Optional[int]]],
     str,
     list[str],
+    Optional[tuple[str, str, list[tuple[str, str]]]],
 ]
 
 _SimulatedTask = tuple[
@@ -73,6 +74,7 @@ class Answer:
     def utilisation(self) -> Optional[float]: ...
     @property
     def bandwidth(self) -> Optional[float]: ...
+    def proved(self) -> Optional[Answer]: ...
 
 class Discretised:
     def cdf(self, at_ns: Sequence[int]) -> list[float]: ...
@@ -122,6 +124,7 @@ def size_description(
     points: int,
     margin_points: float,
     server: Optional[str],
+    is_limit: bool,
 ) -> list[tuple[_SizedRow, Optional[_Budgets]]]: ...
 def analyze_description(description: Description) -> tuple[str, list[str]]: ...
 _SporadicRow = tuple[int, int, int, int, int]
@@ -170,7 +173,9 @@ def size(
     server: str,
     periods_ns: Sequence[int],
     margin_points: float,
+    is_limit: bool,
 ) -> _Sizing: ...
+def limit_periods(range_ns: Optional[tuple[int, int]]) -> tuple[int, int]: ...
 def size_periodic(
     tasks_ns: Sequence[tuple[int, int, Optional[int]]],
     periods_ns: Sequence[int],

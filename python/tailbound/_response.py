@@ -224,6 +224,13 @@ class ResponseTimes(Distribution):
         assert found is not None, "a predicted queue has a reservation"
         return found
 
+    @property
+    def proved(self) -> Optional[Distribution]:
+        """The bracket that is proved, where the answers are a sharper estimate; ``None`` where they are
+        proved themselves, and where nothing is."""
+        proved = self._answer.proved()
+        return None if proved is None else Distribution(proved, f"{self}, as it is proved")
+
 
 def _end(bounds: Interval) -> float:
     """The upper bound in nanoseconds, or twice the lower one where there is none."""

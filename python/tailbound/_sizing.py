@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Iterable, Literal, Mapping, Optional, Union
 
@@ -32,6 +32,9 @@ from ._times import (
 
 SizedServer = Literal["deferrable", "periodic", "polling", "constant-bandwidth"]
 """The kinds of server that are sized: those that have a budget."""
+
+LimitForm = Literal["kubernetes", "systemd", "docker"]
+"""The forms in which a CPU limit is set."""
 
 Promises = Union[str, Iterable[str], Mapping[float, Time]]
 """Shares of responses with their latencies, ``{0.99: "30ms"}``, or as on the command line
@@ -96,6 +99,22 @@ class Sizing:
     """``bound`` where the budgets, and what is infeasible, are proved, else ``estimate``."""
     assumptions: list[str]
     """What is taken for granted."""
+    limit: Optional[str] = None
+    """The least CPU limit of ``best``, such as ``"383m"``, where a limit was asked for."""
+    limit_with_margin: Optional[str] = None
+    """The same limit with the margin."""
+    _stanzas: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def stanza(self, form: LimitForm = "kubernetes") -> str:
+        """The text that sets ``limit_with_margin``: ``resources`` of a container in a manifest of
+        Kubernetes, a drop-in of systemd, or options of ``docker run`` and ``podman run``."""
+        if not self._stanzas:
+            raise refuse(
+                "a stanza sets a CPU limit, and none was found; ask for one with limit=True"
+            )
+        if form not in self._stanzas:
+            raise refuse(f"there is no stanza of {form!r}; choose one of {list(self._stanzas)}")
+        return self._stanzas[form]
 
     @property
     def front(self) -> list[Choice]:
@@ -169,15 +188,18 @@ def size_description(
     points: int,
     server: Optional[str],
     margin_points: float,
+    limit: bool,
 ) -> list[ServiceSizing]:
     """What :func:`tailbound.size` answers for a description."""
+    asked = None if periods is None else _range(periods)
     rows = _native.size_description(
         description_of(given),
         service,
-        None if periods is None else _range(periods),
+        _native.limit_periods(asked) if limit else asked,
         count(points, "points", 1),
         _points(margin_points),
         server,
+        limit,
     )
     found = []
     for (mode, name, domain, refused), budgets in rows:
@@ -200,6 +222,7 @@ def size_load(
     server: SizedServer = "deferrable",
     batch: Batch = 1,
     margin_points: float = 5.0,
+    limit: bool = False,
     execution_time_samples: Optional[Times] = None,
     execution_time_ns: Optional[ExecutionTimeNs] = None,
     execution_time_samples_ns: Optional[Nanoseconds] = None,
@@ -207,7 +230,12 @@ def size_load(
     periods_ns: Optional[Nanoseconds] = None,
 ) -> Sizing:
     """What :func:`tailbound.size` answers for a queue, or for tasks."""
-    values = periods_of(periods, periods_ns, points)
+    if limit and periods is None and periods_ns is None:
+        values = [_native.limit_periods(None)[0]]
+    else:
+        values = periods_of(periods, periods_ns, points)
+    if limit and values:
+        _native.limit_periods((min(values), max(values)))
     if not isinstance(server, str):
         raise refuse(f'server is {server!r}; give a name such as "deferrable"')
     if tasks is not None:
@@ -217,6 +245,8 @@ def size_load(
                 "tasks come with their own releases and execution times, and run as on a CPU of "
                 "their own; give either tasks, or a rate, an execution_time and an slo"
             )
+        if limit:
+            raise refuse("a CPU limit is sized for promises, not for tasks; leave limit out")
         if server != "deferrable":
             raise refuse(f'tasks are sized for a deferrable server, not for "{server}"')
         return _sizing(_native.size_periodic(released(tasks), values, _points(margin_points)))
@@ -233,12 +263,14 @@ def size_load(
         server,
         values,
         _points(margin_points),
+        limit,
     )
     return _sizing(answer)
 
 
 def _sizing(answer: _native._Sizing) -> Sizing:
-    choices, best, infeasible, evidence, assumptions = answer
+    choices, best, infeasible, evidence, assumptions, limit = answer
+    least, with_margin, stanzas = (None, None, []) if limit is None else limit
     found = [_choice(*row) for row in choices]
     return Sizing(
         choices=found,
@@ -246,6 +278,9 @@ def _sizing(answer: _native._Sizing) -> Sizing:
         infeasible=[_infeasible(*row) for row in infeasible],
         evidence=evidence,
         assumptions=assumptions,
+        limit=least,
+        limit_with_margin=with_margin,
+        _stanzas=dict(stanzas),
     )
 
 

@@ -162,6 +162,7 @@ def size(
     points: int = 20,
     server: Optional[SizedServer] = None,
     margin_points: float = 5.0,
+    limit: bool = False,
 ) -> list[ServiceSizing]: ...
 
 
@@ -177,6 +178,7 @@ def size(
     server: SizedServer = "deferrable",
     batch: Batch = 1,
     margin_points: float = 5.0,
+    limit: bool = False,
     execution_time_samples: Optional[Times] = None,
     execution_time_ns: Optional[ExecutionTimeNs] = None,
     execution_time_samples_ns: Optional[Nanoseconds] = None,
@@ -192,6 +194,7 @@ def size(
     periods: Any = None,
     points: int = 20,
     margin_points: float = 5.0,
+    limit: bool = False,
     **load: Any,
 ) -> Union[list[ServiceSizing], Sizing]:
     """The least budget at each period: with which all promises are kept, or with which periodic
@@ -222,6 +225,10 @@ def size(
     margin_points:
         Percentage points that are added to the bandwidth, in ``budget_with_margin``, for what the
         model leaves out.
+    limit:
+        The least CPU limit of a container in place of a reservation, in thousandths of a CPU
+        (``Sizing.limit``), with what sets it (``Sizing.stanza``). Periods are those that the kernel
+        takes, or 100 ms if left out; in a description, every domain has a limit.
 
     Raises
     ------
@@ -232,8 +239,12 @@ def size(
     if description is None:
         if service is not None:
             raise refuse("service belongs to a description; leave it out")
-        return size_load(periods=periods, points=points, margin_points=margin_points, **load)
+        return size_load(
+            periods=periods, points=points, margin_points=margin_points, limit=limit, **load
+        )
     server = load.pop("server", None)
     if load:
         raise refuse("a description has loads and promises of its own; give either it, or a queue")
-    return size_description(description, service, periods, points, server, margin_points)
+    return size_description(
+        description, service, periods, points, server, margin_points, limit
+    )

@@ -57,6 +57,26 @@ def test_the_slo_example_of_the_thesis_is_just_missed() -> None:
     assert any("Poisson" in one for one in found.assumptions)
 
 
+@pytest.mark.parametrize("execution_time", ["2ms", "exponential:mean=2ms"])
+def test_the_proved_bracket_stands_beside_an_estimate(execution_time: str) -> None:
+    load = {"rate": "150/s", "execution_time": execution_time}
+    found = tailbound.predict(**load, budget="6ms", period="10ms")
+    proved = found.proved
+    assert proved is not None
+    assert (found.evidence, proved.evidence) == ("estimate", "bound")
+    wide, sharp = proved.quantile(0.99), found.quantile(0.99)
+    assert wide.lower_ns <= sharp.upper_ns and sharp.lower_ns <= wide.upper_ns
+    assert wide.upper_ns - wide.lower_ns > sharp.upper_ns - sharp.lower_ns
+    assert proved.mean.lower_ns <= found.mean.upper_ns
+    assert proved.cdf("10ms").lower <= found.cdf("10ms").upper
+
+
+def test_a_bound_has_no_other_bracket_beside_it() -> None:
+    asked = {"rate": "150/s", "execution_time": "2ms", "budget": "6ms", "period": "10ms"}
+    found = tailbound.predict(**asked, server="constant-bandwidth")
+    assert found.evidence == "bound" and found.proved is None
+
+
 def test_shapes_follow_the_arguments() -> None:
     found = tailbound.predict(**BASE)
     one = found.cdf("3s")

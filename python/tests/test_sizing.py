@@ -61,6 +61,70 @@ def test_every_server_with_a_budget_is_sized(server: Any) -> None:
     assert found.evidence == ("estimate" if server == "periodic" else "bound")
 
 
+@pytest.mark.parametrize("server", ["polling", "constant-bandwidth"])
+def test_batches_are_sized_on_servers_that_follow_the_arrivals(server: Any) -> None:
+    load: dict[str, Any] = {"rate": "0.2/s", "execution_time": "1s", "batch": {1: 0.5, 3: 0.5}}
+    found = tailbound.size(**load, slo={0.9: "8s"}, periods=["2s"], server=server)
+    assert found.best is not None and found.best.budget is not None
+    told = {"period": "2s", "server": server}
+    enough = tailbound.predict(**load, budget=found.best.budget, **told)
+    assert enough.cdf("8s").lower >= 0.9
+    less = found.best.budget - found.best.resolution
+    assert tailbound.predict(**load, budget=less, **told).cdf("8s").lower < 0.9
+
+
+CONTAINER: dict[str, Any] = {"rate": "1/s", "execution_time": "30ms", "slo": "p99=100ms", "limit": True}
+
+
+def test_the_least_limit_and_what_sets_it() -> None:
+    # tailbound size --rate 1/s --execution-time 30ms --slo p99=100ms --limit
+    found = tailbound.size(**CONTAINER)
+    assert (found.limit, found.limit_with_margin) == ("383m", "433m")
+    assert found.best is not None and found.best.period == np.timedelta64(100, "ms")
+    assert found.evidence == "estimate"
+    assert found.stanza() == "resources:\n  limits:\n    cpu: 433m\n"
+    assert "CPUQuota=43.3%" in found.stanza("systemd")
+    assert tailbound.size(**CONTAINER, periods="20ms").stanza("docker") == (
+        "--cpu-period 20000 --cpu-quota 11000\n"
+    )
+
+
+def test_the_limits_of_a_description() -> None:
+    text = """
+schema_version = 1
+name = "server"
+hosts.edge.cpus = [0]
+
+[domains.server]
+kind = "process"
+builtin = "synthetic-service"
+reservation = { budget = "60ms", period = "100ms", cpus = [0] }
+
+[services.server]
+domain = "server"
+protocol = "synthetic"
+endpoint = "unix:server.sock"
+slos = [{ percentile = 99, latency = "100ms" }]
+tasks.get = { arrivals = { kind = "poisson", rate = "1/s" }, execution_time = { kind = "constant", value = "30ms" } }
+"""
+    (sized,) = tailbound.size(tailbound.Description.parse(text), limit=True)
+    assert sized.sizing is not None and sized.sizing.limit == "383m"
+    assert "433m" in sized.sizing.stanza()
+
+
+def test_a_limit_is_asked_for() -> None:
+    reserved = tailbound.size(**{**CONTAINER, "limit": False}, periods="100ms")
+    assert reserved.limit is None
+    with pytest.raises(AnalysisError, match="limit=True"):
+        reserved.stanza()
+    with pytest.raises(AnalysisError, match="no stanza of 'nomad'"):
+        tailbound.size(**CONTAINER).stanza("nomad")  # type: ignore[arg-type]
+    with pytest.raises(AnalysisError, match="periods from 1ms to 1s"):
+        tailbound.size(**CONTAINER, periods="100ms..2s")
+    with pytest.raises(AnalysisError, match="leave limit out"):
+        tailbound.size(tasks=["1ms/10ms"], periods="1ms", limit=True)
+
+
 def test_a_question_is_written_as_on_the_command_line() -> None:
     # tailbound size --rate 0.2/s --execution-time 1s:0.5,2s:0.5 --slo p90=6s,p50=3s --period 2s..8s
     # --points 3
@@ -164,7 +228,6 @@ def test_a_law_is_sized_as_on_the_command_line() -> None:
         ({"server": "dedicated"}, "no budget to size"),
         ({"server": "sporadic"}, "choose one of .*constant-bandwidth"),
         ({"server": None}, "give a name"),
-        ({"server": "polling", "batch": 2}, "batches on a polling server"),
         ({"margin_points": "5"}, "percentage points"),
         ({"margin_points": -1.0}, "0 to 100"),
         ({"rate": "2/s"}, "no bandwidth of one CPU suffices"),

@@ -135,4 +135,11 @@ impl AnalysisError {
             reason: "sporadic and soft constant-bandwidth servers have no analysis of ours".into(),
         }
     }
+
+    /// A solver that gave no answer though nobody could stop it: a mistake of ours.
+    pub(crate) fn stopped_unwatched() -> Self {
+        Self::Invalid {
+            what: "a computation was stopped that nobody can stop; please report this".into(),
+        }
+    }
 }

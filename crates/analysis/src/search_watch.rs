@@ -43,3 +43,26 @@ impl SearchWatch for Unwatched {
 
     fn hear(&self, _: SearchStage) {}
 }
+
+/// A watch that stops an analysis after it has been asked so often.
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) struct StopAfter(std::sync::atomic::AtomicUsize);
+
+#[cfg(test)]
+impl StopAfter {
+    pub(crate) fn asked(times: usize) -> Self {
+        Self(times.into())
+    }
+}
+
+#[cfg(test)]
+impl SearchWatch for StopAfter {
+    fn is_stopped(&self) -> bool {
+        use std::sync::atomic::Ordering::Relaxed;
+        let left = |left: usize| left.checked_sub(1);
+        self.0.fetch_update(Relaxed, Relaxed, left).is_err()
+    }
+
+    fn hear(&self, _: SearchStage) {}
+}

@@ -462,6 +462,9 @@ pub struct ProvedAnswers {
     /// The shares of all responses within the times that were asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<ShareBounds>,
+    /// The bracket itself.
+    #[serde(skip)]
+    pub distribution: Distribution,
 }
 
 /// A time between two bounds.
@@ -514,6 +517,7 @@ impl PredictedResponses {
             mean: bracket.mean().into(),
             quantiles: query.quantiles(&bracket.overall),
             shares: query.shares(&bracket.overall),
+            distribution: bracket.overall,
         });
         let distribution = prediction.overall;
         Self {

@@ -10,7 +10,6 @@ mod file_part;
 mod frequency;
 mod history;
 mod interface;
-mod limit_stanza;
 mod modes;
 mod reservation;
 mod subject;
@@ -45,14 +44,13 @@ pub use frequency::{
 };
 pub use history::HistoryArguments;
 pub use interface::{ComponentScheduling, InterfaceArguments, ModelName};
-pub use limit_stanza::LimitStanza;
 pub use modes::{
     ChangeExportArguments, ModeAddArguments, ModeArguments, ModeLastArguments, ModeSetArguments,
     ModeWhat,
 };
 pub use reservation::{OptionPlace, ReservationArguments};
 pub use subject::AnswerSubject;
-use values::{listen_address, probability, scale, scheduling, server_rule};
+use values::{limit_stanza, listen_address, probability, scale, scheduling, server_rule};
 
 /// Predict, enforce and measure the latency of time-sensitive services on shared Linux hosts.
 ///
@@ -375,7 +373,7 @@ pub struct SizeArguments {
     #[arg(long, conflicts_with = "server")]
     pub limit: bool,
     /// Of a limit: print only what sets it, with its margin.
-    #[arg(long, value_name = "OF")]
+    #[arg(long, value_name = "OF", value_parser = limit_stanza())]
     pub stanza: Option<LimitStanza>,
     /// How many periods of a range are looked at.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use tailbound_model::{Arrivals, ExecutionTime, ReservationServer, Service, Task};
-use tailbound_time::{Duration, Rate};
+use tailbound_time::Rate;
 
-use super::{PoissonQueue, ServiceQuery, predict_poisson};
+use super::PoissonQueue;
+use super::service_queue::{TASK, predict_one_task};
 use crate::batches::BatchLaw;
 use crate::{AnalysisError, Prediction, SearchWatch, SharpPoints};
 
@@ -40,15 +41,11 @@ impl DescribedQueue {
     ) -> Result<Prediction, AnalysisError> {
         let batches = BatchLaw::new(&self.batches);
         batches.check()?;
-        let service = self.service(name);
-        let query = ServiceQuery {
-            name,
-            service: &service,
-            execution_times: BTreeMap::new(),
-            server: self.server,
-            dispatch_overhead: Duration::ZERO,
-        };
-        predict_poisson(&query, &batches, (points, watch))
+        predict_one_task(
+            (name, self.task(), None),
+            (&batches, self.server),
+            (points, watch),
+        )
     }
 
     /// The queue with listed execution times, each job no shorter than it is: a budget for these is enough for the true
@@ -57,7 +54,7 @@ impl DescribedQueue {
     /// # Errors
     /// [`AnalysisError::ExecutionTimeUnknown`] for execution times that only a file or a calibration has.
     pub fn with_listed_times(&self, name: &str) -> Result<PoissonQueue, AnalysisError> {
-        let service = self.service(name);
+        let service = Service::of(name, "", [(TASK, self.task())]);
         let queue = PoissonQueue::of_service(name, &service, &BTreeMap::new(), self.server)?;
         Ok(PoissonQueue {
             batches: self.batches.clone(),
@@ -65,10 +62,9 @@ impl DescribedQueue {
         })
     }
 
-    /// The queue as a service with one task.
-    fn service(&self, name: &str) -> Service {
+    /// The jobs as a task.
+    fn task(&self) -> Task {
         let arrivals = Arrivals::Poisson { rate: self.rate };
-        let task = Task::of(arrivals, self.execution_time.clone());
-        Service::of(name, "", [("request", task)])
+        Task::of(arrivals, self.execution_time.clone())
     }
 }

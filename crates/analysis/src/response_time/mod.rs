@@ -14,8 +14,10 @@ mod schedule;
 mod search;
 mod service_queue;
 
+use std::collections::BTreeMap;
+
 use tailbound_distribution::{Distribution, Evidence, Provenance};
-use tailbound_model::{Arrivals, ReservationServer, Scheduling, Task};
+use tailbound_model::{Arrivals, ReservationServer, Scheduling, Service, Task};
 use tailbound_time::{Duration, Rate};
 
 use crate::batches::BatchLaw;
@@ -29,6 +31,7 @@ pub use described_queue::DescribedQueue;
 pub(crate) use lattice::LatticeRung;
 use lattice::{JobStream, Law};
 pub(crate) use promise_judge::PromiseJudge;
+pub(crate) use queue::PRECISE;
 pub use queue::PoissonQueue;
 
 /// The distribution of the response times of a service's jobs, with a lower and an upper bound: proved, or an
@@ -54,7 +57,7 @@ pub fn predict_at(
 }
 
 /// The prediction of [`predict`], whose progress `watch` hears. Where the watch stops it, the answer is a wider bracket, as
-/// [`Prediction::is_stopped`] tells; servers that follow the arrivals and periodic tasks are answered to the end.
+/// [`Prediction::is_stopped`] tells; periodic tasks are answered to the end.
 ///
 /// # Errors
 /// As of [`predict`].
@@ -107,16 +110,24 @@ fn modulated(query: &ServiceQuery<'_>) -> Option<String> {
 
 /// The law of every task's execution times, in the order of the tasks.
 fn laws(query: &ServiceQuery<'_>) -> Result<Vec<Law>, AnalysisError> {
-    let law = |(name, task): (&String, &Task)| match query.execution_times.get(name) {
+    laws_of((query.name, query.service), &query.execution_times)
+}
+
+/// The same of a service with the execution times that are given for some of its tasks.
+fn laws_of(
+    (name, service): (&str, &Service),
+    given: &BTreeMap<String, Distribution>,
+) -> Result<Vec<Law>, AnalysisError> {
+    let law = |(name, task): (&String, &Task)| match given.get(name) {
         Some(distribution) => Law::given(name, distribution),
         None => Law::described(name, &task.execution_time),
     };
-    if query.service.tasks.is_empty() {
+    if service.tasks.is_empty() {
         return Err(AnalysisError::Invalid {
-            what: format!("service \"{}\" has no task; it needs one", query.name),
+            what: format!("service \"{name}\" has no task; it needs one"),
         });
     }
-    query.service.tasks.iter().map(law).collect()
+    service.tasks.iter().map(law).collect()
 }
 
 /// Jobs per second of a task, all clients together; at most, for sporadic tasks. `None` for
@@ -195,7 +206,7 @@ fn predict_poisson(
             reason: "several Poisson tasks under priorities; first come, first served is".into(),
         });
     }
-    if let Some(prediction) = service_queue::predict_on_grid(query, batches) {
+    if let Some(prediction) = service_queue::predict_on_grid(query, batches, watch) {
         return prediction;
     }
     let stream = |(task, law): (&Task, &Law)| {

@@ -11,8 +11,10 @@ use super::continuous::{BudgetUse, Solved, StepQueue};
 use super::lattice::{self, JobStream, Law};
 use super::{bandwidth, remedy};
 use crate::batches::BatchLaw;
-use crate::slotted::{ExecutionLaw, SlottedPrediction, SlottedQuery, constant_bandwidth, polling};
-use crate::{AnalysisError, Unwatched};
+use crate::slotted::{
+    ExecutionLaw, SlottedPrediction, SlottedQuery, constant_bandwidth_watched, polling_watched,
+};
+use crate::{AnalysisError, SearchWatch, Unwatched};
 
 /// Jobs that come as a Poisson process, one or several at a time, and are served first come, first
 /// served, by a reservation server of the highest priority on its CPU.
@@ -34,7 +36,7 @@ const LARGEST_DENOMINATOR: u64 = 3_000;
 const ROUGH_DENOMINATOR: u64 = 40;
 const ROUGH: f64 = 1e-6;
 /// What interpolation may add to a probability where nothing else is asked for.
-pub(super) const PRECISE: f64 = 1e-9;
+pub(crate) const PRECISE: f64 = 1e-9;
 /// The same where the budget is rounded, which moves a probability by more.
 const ROUNDED: f64 = 1e-8;
 
@@ -55,10 +57,19 @@ impl PoissonQueue {
     /// # Errors
     /// As of [`PoissonQueue::solve`].
     pub fn solve_within(&self, tolerance: f64) -> Result<QueueResponses, AnalysisError> {
+        self.solve_watched(tolerance, &Unwatched)
+    }
+
+    /// The same; where `watch` stops the solver of a server that follows the arrivals, the bracket is a wider one.
+    pub(crate) fn solve_watched(
+        &self,
+        tolerance: f64,
+        watch: &dyn SearchWatch,
+    ) -> Result<QueueResponses, AnalysisError> {
         self.check()?;
         self.check_load(bandwidth(self.server))?;
         let law = ExecutionLaw::new(self.execution_times.clone())?;
-        if let Some(grid_answer) = self.on_a_grid(law, Duration::ZERO) {
+        if let Some(grid_answer) = self.on_a_grid(law, (Duration::ZERO, watch)) {
             return grid_answer.map(|prediction| QueueResponses {
                 source: ResponseSource::Bracket {
                     distribution: Box::new(prediction.distribution),
@@ -126,8 +137,12 @@ impl PoissonQueue {
         Ok(Distribution::from_curve(subject, curve))
     }
 
-    /// By the lattice method, which takes any law of execution times and answers with a bracket.
-    pub(crate) fn on_a_lattice(&self) -> Result<QueueResponses, AnalysisError> {
+    /// The proved bracket of the response times on a dedicated, deferrable or periodic server, by the lattice method,
+    /// which takes any law of execution times.
+    ///
+    /// # Errors
+    /// As of [`PoissonQueue::solve`].
+    pub fn on_a_lattice(&self) -> Result<QueueResponses, AnalysisError> {
         let stream = [self.stream()?];
         let responses = lattice::response_times(&stream, self.server, Duration::ZERO, &Unwatched)?;
         let method = responses.method();
@@ -161,19 +176,20 @@ impl PoissonQueue {
     pub(super) fn on_a_grid(
         &self,
         law: ExecutionLaw,
-        dispatch_overhead: Duration,
+        (dispatch_overhead, watch): (Duration, &dyn SearchWatch),
     ) -> Option<Result<SlottedPrediction, AnalysisError>> {
         let solve = match self.server.in_effect() {
-            ReservationServer::ConstantBandwidth { .. } => constant_bandwidth,
-            ReservationServer::Polling { .. } => polling,
+            ReservationServer::ConstantBandwidth { .. } => constant_bandwidth_watched,
+            ReservationServer::Polling { .. } => polling_watched,
             _ => return None,
         };
         let (budget, period) = self.server.budget_and_period()?;
-        Some(solve(&SlottedQuery {
+        let query = SlottedQuery {
             batches: self.batches.clone(),
             dispatch_overhead,
             ..SlottedQuery::new(self.rate, law, budget, period)
-        }))
+        };
+        Some(solve(&query, watch))
     }
 
     /// What all methods take for granted.

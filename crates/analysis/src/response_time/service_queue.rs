@@ -10,7 +10,7 @@ use tailbound_time::{Duration, Rate};
 
 use super::lattice::{self, BracketSide, JobStream, LatticeEstimate, Law};
 use super::queue::{PRECISE, PoissonQueue};
-use super::{ServiceQuery, jobs_per_second, laws, predict_poisson};
+use super::{ServiceQuery, jobs_per_second, laws, laws_of, predict_poisson};
 use crate::batches::BatchLaw;
 use crate::slotted::{ExecutionLaw, SlottedPrediction};
 use crate::{AnalysisError, Prediction, ProvedBracket, SearchWatch, SharpPoints, Unwatched};
@@ -35,14 +35,7 @@ impl PoissonQueue {
         server: ReservationServer,
     ) -> Result<Self, AnalysisError> {
         let refused = |reason: String| Err(AnalysisError::NotAnalysed { reason });
-        let query = ServiceQuery {
-            name,
-            service,
-            execution_times: execution_times.clone(),
-            server,
-            dispatch_overhead: Duration::ZERO,
-        };
-        let laws = laws(&query)?;
+        let laws = laws_of((name, service), execution_times)?;
         for (task, described) in &service.tasks {
             if !matches!(described.arrivals, Arrivals::Poisson { .. }) {
                 return refused(format!(
@@ -99,17 +92,36 @@ impl PoissonQueue {
             Arrivals::Poisson { rate: self.rate },
             ExecutionTime::Calibrated { expected: None },
         );
-        let job = "job".to_owned();
-        let service = Service::of(name, "", [(job.clone(), task)]);
-        let query = ServiceQuery {
-            name,
-            service: &service,
-            execution_times: [(job, self.execution_law()?)].into(),
-            server: self.server,
-            dispatch_overhead: Duration::ZERO,
-        };
-        predict_poisson(&query, &BatchLaw::new(&self.batches), (points, watch))
+        let times = Some(self.execution_law()?);
+        let batches = BatchLaw::new(&self.batches);
+        predict_one_task(
+            (name, task, times),
+            (&batches, self.server),
+            (points, watch),
+        )
     }
+}
+
+/// The name of the task of a service that has one alone.
+pub(super) const TASK: &str = "job";
+
+/// The prediction for a service, called `name`, of one Poisson task whose jobs come in `batches`, with the execution
+/// times that are given, or else the task's own.
+pub(super) fn predict_one_task(
+    (name, task, times): (&str, Task, Option<Distribution>),
+    (batches, server): (&BatchLaw, ReservationServer),
+    (points, watch): (&SharpPoints, &dyn SearchWatch),
+) -> Result<Prediction, AnalysisError> {
+    let service = Service::of(name, "", [(TASK, task)]);
+    let times = times.map(|times| (TASK.to_owned(), times));
+    let query = ServiceQuery {
+        name,
+        service: &service,
+        execution_times: times.into_iter().collect(),
+        server,
+        dispatch_overhead: Duration::ZERO,
+    };
+    predict_poisson(&query, batches, (points, watch))
 }
 
 /// The execution times of the jobs of all tasks together, with probabilities, towards one side of what is known.
@@ -262,10 +274,11 @@ impl Sharp {
 }
 
 /// The prediction for a service on a server that follows the arrivals, of all its jobs together;
-/// `None` for other servers. By task only where there is only one.
+/// `None` for other servers. By task only where there is only one. On a rough grid where `watch` stops the computation.
 pub(super) fn predict_on_grid(
     query: &ServiceQuery<'_>,
     batches: &BatchLaw,
+    watch: &dyn SearchWatch,
 ) -> Option<Result<Prediction, AnalysisError>> {
     let follows = matches!(
         query.server.in_effect(),
@@ -283,7 +296,7 @@ pub(super) fn predict_on_grid(
                 batches: batches.jobs().to_vec(),
                 ..queue
             };
-            let slotted = queue.on_a_grid(law, query.dispatch_overhead)?;
+            let slotted = queue.on_a_grid(law, (query.dispatch_overhead, watch))?;
             Some(slotted.map(|slotted| prediction(query, slotted)))
         }
         Err(error) => Some(Err(error)),
@@ -336,7 +349,7 @@ fn prediction(query: &ServiceQuery<'_>, slotted: SlottedPrediction) -> Predictio
         method: slotted.method,
         assumptions,
         sharp_mean,
-        is_stopped: false,
+        is_stopped: slotted.is_stopped,
         utilisation: slotted.utilisation,
         bandwidth: slotted.bandwidth,
     }

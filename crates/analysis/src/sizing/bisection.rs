@@ -13,7 +13,7 @@ use tailbound_model::{ReservationServer, ServerKind};
 use tailbound_time::Duration;
 
 use super::{PeriodBudget, SizedBudget, SizingQuery};
-use crate::response_time::{BudgetUse, LatticeRung, PoissonQueue, PromiseJudge};
+use crate::response_time::{BudgetUse, LatticeRung, PRECISE, PoissonQueue, PromiseJudge};
 use crate::{AnalysisError, Outlook, SearchStage, SearchWatch};
 
 /// More different execution times than this are halved for.
@@ -89,12 +89,10 @@ impl<'a> Halving<'a> {
         query: &'a SizingQuery,
         watch: &'a dyn SearchWatch,
     ) -> Result<Self, AnalysisError> {
-        let single = query.queue.batches.iter().all(|(jobs, _)| *jobs == 1);
-        let at_replenishments = matches!(query.kind, ServerKind::Deferrable | ServerKind::Periodic);
         Ok(Self {
             query,
             judge: PromiseJudge::new(&query.queue, &query.promises)?,
-            on_lattices: single && at_replenishments,
+            on_lattices: matches!(query.kind, ServerKind::Deferrable | ServerKind::Periodic),
             watch,
         })
     }
@@ -162,7 +160,11 @@ impl<'a> Halving<'a> {
             server,
             ..self.query.queue.clone()
         };
-        match queue.solve() {
+        let solved = queue.solve_watched(PRECISE, self.watch);
+        if self.watch.is_stopped() {
+            return Ok((Outlook::Undecided, Evidence::Estimate));
+        }
+        match solved {
             Ok(responses) => {
                 let mut promises = self.query.promises.iter();
                 let kept = promises
@@ -365,7 +367,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::size;
     use super::*;
-    use crate::{Promise, Unwatched};
+    use crate::search_watch::StopAfter;
+    use crate::{Promise, SharpPoints, Unwatched};
     use tailbound_model::PercentagePoints;
     use tailbound_time::Rate;
 
@@ -414,12 +417,33 @@ mod tests {
     }
 
     #[test]
-    fn batches_on_servers_that_follow_the_arrivals_are_refused() {
+    fn batches_on_servers_that_follow_the_arrivals_get_what_predictions_say_is_enough() {
         for kind in [ServerKind::Polling, ServerKind::ConstantBandwidth] {
-            let mut query = query(kind, vec![(Duration::from_millis(2), 1.0)]);
-            query.queue.batches = vec![(2, 1.0)];
-            let refused = size(&query).unwrap_err();
-            assert!(matches!(refused, AnalysisError::NotAnalysed { .. }));
+            let mut query = query(kind, vec![(Duration::from_millis(1), 1.0)]);
+            let single = size(&query).unwrap().choices[0].budget.unwrap();
+            query.queue.batches = vec![(1, 0.5), (4, 0.5)];
+            query.queue.rate = Rate::per_second(40.0).unwrap();
+            let sizing = size(&query).unwrap();
+            let choice = &sizing.choices[0];
+            let budget = choice.budget.unwrap();
+            assert!(
+                budget > single,
+                "batches wait for themselves: {budget} {single}"
+            );
+            let share = |budget| {
+                let queue = PoissonQueue {
+                    server: kind.with(budget, choice.period),
+                    ..query.queue.clone()
+                };
+                let responses = queue.predict("queue", &SharpPoints::default()).unwrap();
+                responses.overall.cdf(query.promises[0].latency).0
+            };
+            let promised = query.promises[0].probability;
+            assert!(share(budget) >= promised, "{kind} {choice:?}");
+            assert!(
+                share(budget - choice.resolution) < promised,
+                "{kind} {choice:?}"
+            );
         }
     }
 
@@ -479,34 +503,22 @@ mod tests {
         }
     }
 
-    /// A watch that stops a search after it has been asked so often.
-    #[derive(Debug)]
-    struct StopAfter(AtomicUsize);
-
-    impl SearchWatch for StopAfter {
-        fn is_stopped(&self) -> bool {
-            let left = |left: usize| left.checked_sub(1);
-            let before = self
-                .0
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
-            before.is_err()
-        }
-
-        fn hear(&self, _: SearchStage) {}
-    }
-
     #[test]
     fn a_stopped_search_tells_budgets_that_are_enough_and_where_less_may_do() {
         let value = |index: u64| Duration::from_nanos(2_000_003 + index * 9_973);
         let samples: Vec<_> = (0..40).map(|index| (value(index), 0.025)).collect();
         let constant = vec![(Duration::from_millis(2), 1.0)];
-        for times in [samples, constant] {
-            let mut query = query(ServerKind::Deferrable, times);
+        for (kind, times) in [
+            (ServerKind::Deferrable, samples),
+            (ServerKind::Deferrable, constant.clone()),
+            (ServerKind::ConstantBandwidth, constant),
+        ] {
+            let mut query = query(kind, times);
             query.periods = [3, 4, 5].map(Duration::from_millis).to_vec();
             let whole = size(&query).unwrap();
             assert!(whole.open.is_empty());
             for asked in [0, 2, 5] {
-                let watch = StopAfter(AtomicUsize::new(asked));
+                let watch = StopAfter::asked(asked);
                 let stopped = super::super::size_watched(&query, &watch).unwrap();
                 assert!(!stopped.open.is_empty(), "{asked}");
                 for early in &stopped.choices {

@@ -5,7 +5,8 @@ use tailbound_model::BackendKind;
 use tailbound_time::Duration;
 
 use super::{Choice, Sizing};
-use crate::{CapAssumption, CpuLimit};
+use crate::notation::{NotationError, PeriodRange};
+use crate::{CapAssumption, CpuLimit, LimitStanza, USUAL_QUOTA_PERIOD};
 
 impl Sizing {
     /// The same budgets as quotas of a cap: each is rounded up to a limit in thousandths of a CPU that the kernel takes,
@@ -48,6 +49,39 @@ impl Sizing {
         let limit = |quota| CpuLimit::at_least(quota, choice.period);
         Some((limit(choice.budget?), limit(choice.with_margin?)))
     }
+
+    /// The text that sets the limit of the choice with its margin, where the budgets are quotas.
+    pub fn limit_stanza(&self, form: LimitStanza) -> Option<String> {
+        let choice = self.choice()?;
+        let (_, limit) = self.limits(choice)?;
+        Some(form.of(limit, (choice.with_margin?, choice.period)))
+    }
+}
+
+/// The periods of a limit: those that are asked for, if the kernel takes them, or that of containers.
+///
+/// # Errors
+/// Periods that the kernel does not take.
+pub fn limit_periods(asked: Option<PeriodRange>) -> Result<PeriodRange, NotationError> {
+    let Some(range) = asked else {
+        return Ok(PeriodRange {
+            low: USUAL_QUOTA_PERIOD,
+            high: USUAL_QUOTA_PERIOD,
+        });
+    };
+    let traits = BackendKind::CPU_LIMIT.traits();
+    let (shortest, longest) = (traits.shortest_period, traits.longest_period);
+    if range.low >= shortest && range.high <= longest {
+        return Ok(range);
+    }
+    let what = format!(
+        "the kernel takes quotas of periods from {shortest} to {longest}, and {} to {} is asked for",
+        range.low, range.high
+    );
+    Err(NotationError::new(
+        what,
+        "give periods within, or none for that of containers, 100ms",
+    ))
 }
 
 /// The least quota, of a limit in thousandths of a CPU, that is at least `budget` and that the kernel takes.

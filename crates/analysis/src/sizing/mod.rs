@@ -22,6 +22,7 @@ use tailbound_time::Duration;
 use crate::response_time::{BudgetUse, PoissonQueue, QueueResponses};
 use crate::{AnalysisError, CapAssumption, Promise, SearchStage, SearchWatch, Unwatched};
 use bisection::Halving;
+pub use cap::limit_periods;
 pub use periodic::size_periodic;
 
 /// A question: which budgets keep all promises?
@@ -390,26 +391,11 @@ fn check(query: &SizingQuery) -> Result<(), AnalysisError> {
             "a promise needs a percentile above 0 and below 100 and a latency above zero",
         );
     }
-    check_batches(query)?;
+    if !query.kind.answers().analysed {
+        return Err(AnalysisError::only_simulated());
+    }
     check_periods(&query.periods)?;
     check_margin(query.margin)
-}
-
-/// Batches on servers that follow the arrivals are not analysed; every budget would look too small.
-fn check_batches(query: &SizingQuery) -> Result<(), AnalysisError> {
-    let single = query.queue.batches.iter().all(|(jobs, _)| *jobs == 1);
-    match query.kind {
-        kind if !kind.answers().analysed => Err(AnalysisError::only_simulated()),
-        ServerKind::Polling | ServerKind::ConstantBandwidth if !single => {
-            Err(AnalysisError::NotAnalysed {
-                reason: format!(
-                    "batches on a {} server; take single jobs, or another server",
-                    query.kind
-                ),
-            })
-        }
-        _ => Ok(()),
-    }
 }
 
 fn check_periods(periods: &[Duration]) -> Result<(), AnalysisError> {

@@ -13,9 +13,11 @@ use tailbound_time::Duration;
 use super::bracket::{Bins, Bracket, BracketEnd};
 use super::compound::{LatticeLaw, NEGLIGIBLE};
 use super::slots::{SlotPlan, SlotPlans, SlotRounding, Slots};
-use super::{SlottedBracket, SlottedPrediction, SlottedQuery, answer, nothing_rounded};
-use crate::AnalysisError;
+use super::{
+    SlottedBracket, SlottedPrediction, SlottedQuery, answer, answer_or_rough_one, nothing_rounded,
+};
 use crate::response_tail::ResponseTail;
+use crate::{AnalysisError, SearchWatch, Unwatched};
 
 /// The share of time whose place in the cycle need not be known.
 const UNPLACED: f64 = 1e-9;
@@ -42,21 +44,25 @@ const MOST_STATES: f64 = 200_000.0;
 /// [`AnalysisError::Invalid`] if the reservation is none, [`AnalysisError::NotAnalysed`] for
 /// execution times or periods that are too long for the grid.
 pub fn constant_bandwidth(query: &SlottedQuery) -> Result<SlottedPrediction, AnalysisError> {
+    constant_bandwidth_watched(query, &Unwatched)
+}
+
+/// The prediction of [`constant_bandwidth`], or that on a rough grid where `watch` stops it.
+pub(crate) fn constant_bandwidth_watched(
+    query: &SlottedQuery,
+    watch: &dyn SearchWatch,
+) -> Result<SlottedPrediction, AnalysisError> {
+    answer_or_rough_one(query, watch, prediction)
+}
+
+/// The prediction; `None` where `watch` stops it.
+fn prediction(
+    query: &SlottedQuery,
+    watch: &dyn SearchWatch,
+) -> Result<Option<SlottedPrediction>, AnalysisError> {
     let plans = SlotPlans::new(query, cost)?;
-    let bracket = match &plans {
-        SlotPlans::Exact(plan) => solve(
-            query,
-            plan,
-            &[BracketEnd::Optimistic, BracketEnd::Pessimistic],
-        )?,
-        SlotPlans::Rounded { down, up } => {
-            let optimistic = solve(query, down, &[BracketEnd::Optimistic])?;
-            let pessimistic = match up {
-                Some(up) => solve(query, up, &[BracketEnd::Pessimistic])?,
-                None => solve(query, down, &[])?,
-            };
-            optimistic.with_pessimistic_end_of(pessimistic)
-        }
+    let Some(bracket) = enclosure(query, &plans, watch)? else {
+        return Ok(None);
     };
     let method = "M/G/1 on a hard constant-bandwidth server: busy periods of a processor of the \
                   same bandwidth (ballot theorem of Takács), by dynamic programming over one period";
@@ -69,13 +75,40 @@ pub fn constant_bandwidth(query: &SlottedQuery) -> Result<SlottedPrediction, Ana
         evidence: Evidence::Bound,
         of_rounding: rounding(&plans),
     };
-    Ok(answer(query, &plans, law, method, &of_server))
+    Ok(Some(answer(query, &plans, law, method, &of_server)))
+}
+
+/// Both ends of the bracket; `None` where `watch` stops their computation.
+fn enclosure(
+    query: &SlottedQuery,
+    plans: &SlotPlans,
+    watch: &dyn SearchWatch,
+) -> Result<Option<Bracket>, AnalysisError> {
+    let (optimistic, pessimistic) = match plans {
+        SlotPlans::Exact(plan) => {
+            let ends = [BracketEnd::Optimistic, BracketEnd::Pessimistic];
+            return solve(query, plan, (&ends, watch));
+        }
+        SlotPlans::Unsolved(plan) => return solve(query, plan, (&[], watch)),
+        SlotPlans::Rounded { down, up } => (
+            solve(query, down, (&[BracketEnd::Optimistic], watch))?,
+            match up {
+                Some(up) => solve(query, up, (&[BracketEnd::Pessimistic], watch))?,
+                None => solve(query, down, (&[], watch))?,
+            },
+        ),
+    };
+    let ends = optimistic.zip(pessimistic);
+    Ok(ends.map(|(optimistic, pessimistic)| optimistic.with_pessimistic_end_of(pessimistic)))
 }
 
 /// What was rounded, in words.
 fn rounding(plans: &SlotPlans) -> String {
     match plans {
         SlotPlans::Exact(_) => nothing_rounded(plans),
+        SlotPlans::Unsolved(_) => {
+            "both ends are those of a processor of the same bandwidth".to_owned()
+        }
         SlotPlans::Rounded { up: Some(_), .. } => format!(
             "execution times are rounded outward to slots of {}, and so is the moment of arrival",
             plans.slot()
@@ -122,7 +155,8 @@ fn round_cost(plan: &SlotPlan) -> f64 {
     states(plan) as f64 * (terms + 1.0) + budget * (budget + terms)
 }
 
-/// The ends of the bracket that are asked for; what is not asked for is a bound that needs no solution.
+/// The ends of the bracket that are asked for; what is not asked for is a bound that needs no solution. `None` where
+/// `watch` stops the solution.
 ///
 /// Of a load whose execution times are rounded down, the jobs of a cycle that take longer are no more than those of the
 /// true load, and rounded up no fewer. They are counted for each cycle, so what counts for each job is that
@@ -130,8 +164,8 @@ fn round_cost(plan: &SlotPlan) -> f64 {
 fn solve(
     query: &SlottedQuery,
     plan: &SlotPlan,
-    ends: &[BracketEnd],
-) -> Result<Bracket, AnalysisError> {
+    (ends, watch): (&[BracketEnd], &dyn SearchWatch),
+) -> Result<Option<Bracket>, AnalysisError> {
     let (load, rate) = (plan.load(), plan.work.per_second);
     // A processor of the same bandwidth never answers sooner, and its tail is Lundberg's.
     let per_second = query.decay_per_second();
@@ -143,16 +177,22 @@ fn solve(
     };
     let mut bins = Bins::new(plan.slots, tail, query.execution_times.shortest());
     if !ends.is_empty() {
-        let starts = period_starts(plan, states(plan));
+        let effort = query.resolution.effort();
+        let Some(starts) = period_starts(plan, states(plan), (effort, watch)) else {
+            return Ok(None);
+        };
         let pass = Pass::new(plan, rate * (1.0 - load));
         let lone = |size| plan.ticks_to_give(size);
         for (size, weight) in plan.jobs() {
             bins.add_at_least(lone(size), (1.0 - load) * weight);
             bins.add_at_most(lone(size), (1.0 - load) * weight);
         }
-        pass.later_periods(&starts, &mut bins);
-        for end in ends {
-            pass.same_period(&starts, *end, &mut bins);
+        let is_done = pass.later_periods(&starts, &mut bins, watch).is_some()
+            && ends
+                .iter()
+                .all(|end| pass.same_period(&starts, *end, (&mut bins, watch)));
+        if !is_done {
+            return Ok(None);
         }
     }
     for end in [BracketEnd::Optimistic, BracketEnd::Pessimistic] {
@@ -179,12 +219,17 @@ fn solve(
     mean.low = mean.low.max(fastest.saturating_sub(rounding));
     let slowest = of_processor(query.bandwidth(), SlotRounding::Up).saturating_add(rounding);
     mean.high = mean.high.map(|high| high.min(slowest));
-    Ok(bracket)
+    Ok(Some(bracket))
 }
 
 /// For every workload, how many periods of a cycle start with it in the mean; from below. Of the
-/// time in cycles less than [`UNPLACED`] is left out, unless that costs too much.
-fn period_starts(plan: &SlotPlan, states: usize) -> Vec<f64> {
+/// time in cycles less than [`UNPLACED`] is left out, unless that costs more than a part of the operations. `None` where
+/// `watch` stops the computation.
+fn period_starts(
+    plan: &SlotPlan,
+    states: usize,
+    (effort, watch): (f64, &dyn SearchWatch),
+) -> Option<Vec<f64>> {
     let budget = plan.budget();
     let fluid = plan.fluid_seconds();
     let arrivals: Vec<LatticeLaw> = (0..=budget)
@@ -204,15 +249,18 @@ fn period_starts(plan: &SlotPlan, states: usize) -> Vec<f64> {
         // The load divided by the mean size, which is zero if all execution times were rounded to nothing.
         plan.work.per_second * fluid * work.sum::<f64>()
     };
-    let rounds = (MOST_OPERATIONS / round_cost(plan)) as usize + 1;
+    let rounds = (effort * MOST_OPERATIONS / round_cost(plan)) as usize + 1;
     for _ in 0..rounds {
+        if watch.is_stopped() {
+            return None;
+        }
         current = next_start(&current, budget, &arrivals);
         total.iter_mut().zip(&current).for_each(|(t, c)| *t += c);
         if share(&current) < UNPLACED {
             break;
         }
     }
-    total
+    Some(total)
 }
 
 /// One period on, without those in which the processor of the bandwidth runs out of work.
@@ -307,8 +355,13 @@ impl<'a> Pass<'a> {
 
     /// Adds the jobs that the budget of the period they come in does not suffice for. What work
     /// has come in the period, the job included, tells when such a job is done. Returns what has
-    /// come by the end of the period, where the server did not start anew.
-    fn later_periods(&self, starts: &[f64], bins: &mut Bins) -> Vec<f64> {
+    /// come by the end of the period, where the server did not start anew; `None` where `watch` stops the computation.
+    fn later_periods(
+        &self,
+        starts: &[f64],
+        bins: &mut Bins,
+        watch: &dyn SearchWatch,
+    ) -> Option<Vec<f64>> {
         let budget = self.plan.budget();
         let longest = self.plan.jobs.len();
         let mut arrived = starts.to_vec();
@@ -330,6 +383,9 @@ impl<'a> Pass<'a> {
         };
         let mut needed = with_job(&arrived);
         for piece in &self.pieces {
+            if watch.is_stopped() {
+                return None;
+            }
             let weight = self.weight(piece);
             for (p, done) in later(&needed) {
                 bins.add_at_least(done - piece.to, p * weight);
@@ -346,20 +402,28 @@ impl<'a> Pass<'a> {
                 needed = with_job(&arrived);
             }
         }
-        arrived
+        Some(arrived)
     }
 
     /// Adds the jobs that the budget of the period they come in suffices for: they are done when
     /// a CPU of its own would be. What it has served is rounded towards `end`, by a slot at
-    /// most.
-    fn same_period(&self, starts: &[f64], end: BracketEnd, bins: &mut Bins) {
+    /// most. Whether `watch` lets the computation come to its end.
+    fn same_period(
+        &self,
+        starts: &[f64],
+        end: BracketEnd,
+        (bins, watch): (&mut Bins, &dyn SearchWatch),
+    ) -> bool {
         let Some(most) = self.plan.budget().checked_sub(self.plan.shortest()) else {
-            return;
+            return true;
         };
         let mut served = ServedLaw::new(starts, most, self.plan.grain);
         let per_slot = self.slots.ticks_per_slot();
         let mut cpu_slot = None;
         for piece in &self.pieces {
+            if watch.is_stopped() {
+                return false;
+            }
             let slot_start = piece.cpu_slot as u128 * per_slot;
             if cpu_slot != Some(piece.cpu_slot) {
                 // Optimistic: what came in the slot that ended came at its start.
@@ -387,6 +451,7 @@ impl<'a> Pass<'a> {
                 served.start_anew(grains);
             }
         }
+        true
     }
 
     /// By what the CPU has left in slots, the job included: the probability of that, where the
@@ -528,7 +593,8 @@ mod tests {
             let mut starts = vec![0.0; 500];
             starts[start] = 1.0;
             let by_ballots = next_start(&starts, budget, &arrivals);
-            let by_steps = pass.later_periods(&starts, &mut no_bins(&plan));
+            let by_steps = pass.later_periods(&starts, &mut no_bins(&plan), &Unwatched);
+            let by_steps = by_steps.unwrap();
             for left in 1..400 {
                 let difference = by_steps[left + budget] - by_ballots[left];
                 assert!(difference.abs() < 1e-13, "{start} {left}: {difference}");
@@ -543,7 +609,7 @@ mod tests {
     #[test]
     fn the_time_in_cycles_is_the_load() {
         let plan = plan(24);
-        let starts = period_starts(&plan, states(&plan));
+        let starts = period_starts(&plan, states(&plan), (1.0, &Unwatched)).unwrap();
         let pass = Pass::new(&plan, plan.work.per_second * (1.0 - plan.load()));
         let mut arrived = starts;
         arrived.resize(arrived.len() + plan.budget(), 0.0);

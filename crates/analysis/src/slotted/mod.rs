@@ -24,10 +24,13 @@ use tailbound_distribution::{Distribution, Evidence, Interval, Provenance};
 use tailbound_time::{Duration, Rate};
 
 use crate::batches::BatchLaw;
+use crate::{AnalysisError, SearchWatch, Unwatched};
 use bracket::Bracket;
 pub use constant_bandwidth::constant_bandwidth;
+pub(crate) use constant_bandwidth::constant_bandwidth_watched;
 pub use law::ExecutionLaw;
 pub use polling::polling;
+pub(crate) use polling::polling_watched;
 use slots::{SlotPlans, SlotRounding};
 
 /// A question: how long do the responses of this load take under that reservation?
@@ -56,6 +59,9 @@ pub enum Resolution {
     /// there is such a one.
     #[default]
     Automatic,
+    /// The finest that a hundredth of these operations pays for; where none is so cheap, the answer is a bracket that
+    /// needs no solution.
+    Rough,
     /// So many slots in the budget, at most 2048.
     SlotsPerBudget(NonZeroU32),
 }
@@ -78,6 +84,8 @@ pub struct SlottedPrediction {
     pub utilisation: f64,
     /// The reservation, in CPUs.
     pub bandwidth: f64,
+    /// Whether the computation was stopped, so that the grid is a rough one.
+    pub is_stopped: bool,
 }
 
 impl SlottedPrediction {
@@ -180,6 +188,27 @@ impl SlottedQuery {
     }
 }
 
+/// The answer of a solver, which has none where the watch stops it; on a rough grid then, which takes a hundredth of
+/// the time.
+fn answer_or_rough_one(
+    query: &SlottedQuery,
+    watch: &dyn SearchWatch,
+    solver: fn(&SlottedQuery, &dyn SearchWatch) -> Result<Option<SlottedPrediction>, AnalysisError>,
+) -> Result<SlottedPrediction, AnalysisError> {
+    if let Some(answer) = solver(query, watch)? {
+        return Ok(answer);
+    }
+    let rough = SlottedQuery {
+        resolution: Resolution::Rough,
+        ..query.clone()
+    };
+    let answer = solver(&rough, &Unwatched)?.ok_or_else(AnalysisError::stopped_unwatched)?;
+    Ok(SlottedPrediction {
+        is_stopped: true,
+        ..answer
+    })
+}
+
 /// What a solver finds.
 struct SlottedBracket {
     bracket: Bracket,
@@ -214,6 +243,7 @@ fn answer(
         assumptions,
         utilisation: query.utilisation(),
         bandwidth: query.bandwidth(),
+        is_stopped: false,
     }
 }
 
@@ -244,4 +274,63 @@ fn common_assumptions(query: &SlottedQuery, of_server: &[&str]) -> Vec<String> {
         ));
     }
     assumptions
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::search_watch::StopAfter;
+
+    /// A load with whole slots, and one without, in 6 of 10 ms.
+    fn queries() -> [SlottedQuery; 2] {
+        [2_000, 2_371].map(|us| {
+            let short = Duration::from_micros(us);
+            let law = ExecutionLaw::new(vec![(short, 0.7), (short * 2, 0.3)]).unwrap();
+            let ms = Duration::from_millis;
+            SlottedQuery::new(Rate::per_second(150.0).unwrap(), law, ms(6), ms(10))
+        })
+    }
+
+    /// Wherever a solver is stopped, its answer encloses that of the whole computation.
+    #[test]
+    fn a_stopped_answer_is_a_wider_bracket() {
+        for query in queries() {
+            for solver in [constant_bandwidth_watched, polling_watched] {
+                let whole = solver(&query, &Unwatched).unwrap();
+                assert!(!whole.is_stopped);
+                for asked in [0, 1, 7, 30, 60] {
+                    let stopped = solver(&query, &StopAfter::asked(asked)).unwrap();
+                    assert!(stopped.is_stopped, "{asked}");
+                    for probability in [0.5, 0.9, 0.99] {
+                        let (wide, sharp) =
+                            (stopped.quantile(probability), whole.quantile(probability));
+                        assert!(
+                            wide.low <= sharp.low,
+                            "{asked} {probability}: {wide:?} {sharp:?}"
+                        );
+                        assert!(
+                            wide.high.is_none_or(|high| Some(high) >= sharp.high),
+                            "{asked} {probability}: {wide:?} {sharp:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// Jobs of thousands of budgets, for which no rough grid is cheap enough.
+    #[test]
+    fn a_stop_where_no_rough_grid_is_cheap_leaves_bounds_without_a_solution() {
+        let ms = Duration::from_millis;
+        let law = ExecutionLaw::new(vec![(ms(4_000), 0.5), (ms(4_001), 0.5)]).unwrap();
+        let query = SlottedQuery::new(Rate::per_second(0.1).unwrap(), law, ms(6), ms(10));
+        for solver in [constant_bandwidth_watched, polling_watched] {
+            let stopped = solver(&query, &StopAfter::asked(0)).unwrap();
+            assert!(stopped.is_stopped);
+            let p99 = stopped.quantile(0.99);
+            assert!(p99.low >= ms(4_000), "{p99:?}");
+            assert!(p99.high.is_some_and(|high| high > ms(4_000)), "{p99:?}");
+        }
+    }
 }

@@ -8,9 +8,12 @@ use tailbound_distribution::Evidence;
 use super::bracket::{Bins, Bracket};
 use super::compound::{LatticeLaw, NEGLIGIBLE};
 use super::slots::{SlotPlan, SlotPlans, Slots};
-use super::{SlottedBracket, SlottedPrediction, SlottedQuery, answer, nothing_rounded};
-use crate::AnalysisError;
+use super::{
+    Resolution, SlottedBracket, SlottedPrediction, SlottedQuery, answer, answer_or_rough_one,
+    nothing_rounded,
+};
 use crate::response_tail::ResponseTail;
+use crate::{AnalysisError, SearchWatch, Unwatched};
 
 /// What the workload at the start of a period exceeds with at most this probability is left out.
 const TAIL: f64 = 1e-14;
@@ -47,38 +50,25 @@ const USEFUL: f64 = 1e-4;
 /// [`AnalysisError::Invalid`] if the reservation is none, [`AnalysisError::NotAnalysed`] for
 /// execution times or periods that are too long for the grid.
 pub fn polling(query: &SlottedQuery) -> Result<SlottedPrediction, AnalysisError> {
+    polling_watched(query, &Unwatched)
+}
+
+/// The prediction of [`polling`], or that on a rough grid where `watch` stops it.
+pub(crate) fn polling_watched(
+    query: &SlottedQuery,
+    watch: &dyn SearchWatch,
+) -> Result<SlottedPrediction, AnalysisError> {
+    answer_or_rough_one(query, watch, prediction)
+}
+
+/// The prediction; `None` where `watch` stops it.
+fn prediction(
+    query: &SlottedQuery,
+    watch: &dyn SearchWatch,
+) -> Result<Option<SlottedPrediction>, AnalysisError> {
     let plans = SlotPlans::new(query, cost)?;
-    let (bracket, settlement) = match &plans {
-        SlotPlans::Exact(plan) => solve(query, plan)?,
-        SlotPlans::Rounded { down, up }
-            if [Some(down), up.as_ref()]
-                .into_iter()
-                .flatten()
-                .any(SlotPlan::is_coarse) =>
-        {
-            return Err(AnalysisError::NotAnalysed {
-                reason: "jobs of so many budgets on a polling server: the grid that can be had is so coarse that an \
-                         estimate would be off by more than it says; simulate it, or take a constant-bandwidth server, \
-                         whose answers are bounds"
-                    .into(),
-            });
-        }
-        SlotPlans::Rounded { down, up } => {
-            let (below, settled_below) = solve(query, down)?;
-            let (above, settled_above) = match up {
-                Some(up) => solve(query, up)?,
-                None => (
-                    bins(query, down).finish(0.0, 1.0, query.dispatch_overhead)?,
-                    Settlement::default(),
-                ),
-            };
-            let moved = settled_below.moved.max(settled_above.moved);
-            let settlement = Settlement {
-                proved: false,
-                moved,
-            };
-            (below.around(&above)?, settlement)
-        }
+    let Some((bracket, settlement)) = enclosure(query, &plans, watch)? else {
+        return Ok(None);
     };
     let method = "M/G/1 on a polling server: Markov chain at the starts of periods, by first \
                   passages (ballot theorem of Takács)";
@@ -92,7 +82,50 @@ pub fn polling(query: &SlottedQuery) -> Result<SlottedPrediction, AnalysisError>
         evidence,
         of_rounding: rounding(&plans, settlement),
     };
-    Ok(answer(query, &plans, law, method, &of_server))
+    Ok(Some(answer(query, &plans, law, method, &of_server)))
+}
+
+/// Both ends of the bracket, and how near the equilibrium they are; `None` where `watch` stops their computation.
+fn enclosure(
+    query: &SlottedQuery,
+    plans: &SlotPlans,
+    watch: &dyn SearchWatch,
+) -> Result<Option<(Bracket, Settlement)>, AnalysisError> {
+    let (down, up) = match plans {
+        SlotPlans::Exact(plan) => return solve(query, plan, watch),
+        SlotPlans::Unsolved(plan) => return Ok(Some(unsolved(query, plan)?)),
+        SlotPlans::Rounded { down, up } => (down, up),
+    };
+    if down.is_coarse() || up.as_ref().is_some_and(SlotPlan::is_coarse) {
+        if query.resolution == Resolution::Rough {
+            return Ok(Some(unsolved(query, down)?));
+        }
+        return Err(AnalysisError::NotAnalysed {
+            reason: "jobs of so many budgets on a polling server: the grid that can be had is so coarse that an \
+                     estimate would be off by more than it says; simulate it, or take a constant-bandwidth server, \
+                     whose answers are bounds"
+                .into(),
+        });
+    }
+    let below = solve(query, down, watch)?;
+    let above = match up {
+        Some(up) => solve(query, up, watch)?,
+        None => Some(unsolved(query, down)?),
+    };
+    let (Some((below, settled_below)), Some((above, settled_above))) = (below, above) else {
+        return Ok(None);
+    };
+    let settlement = Settlement {
+        proved: false,
+        moved: settled_below.moved.max(settled_above.moved),
+    };
+    Ok(Some((below.around(&above)?, settlement)))
+}
+
+/// The bracket that needs no solution.
+fn unsolved(query: &SlottedQuery, plan: &SlotPlan) -> Result<(Bracket, Settlement), AnalysisError> {
+    let bracket = bins(query, plan).finish(0.0, 1.0, query.dispatch_overhead)?;
+    Ok((bracket, Settlement::default()))
 }
 
 /// How near the workload at replenishments came to its equilibrium.
@@ -119,6 +152,9 @@ fn rounding(plans: &SlotPlans, settlement: Settlement) -> String {
             "{}; the workload at replenishments was iterated without a bound on its error{moving}",
             nothing_rounded(plans)
         ),
+        SlotPlans::Unsolved(_) => {
+            "both ends are those of any load whose tail falls as this one's".to_owned()
+        }
         SlotPlans::Rounded { .. } => format!(
             "execution times are rounded both down and up to slots of {}, and the answer spans both, which is no \
              bound: the server is not monotone in its load{moving}",
@@ -176,30 +212,41 @@ fn bins(query: &SlottedQuery, plan: &SlotPlan) -> Bins {
     Bins::new(plan.slots, tail, query.execution_times.shortest())
 }
 
-/// The bracket for the execution times of a plan, and how near its equilibrium came to the true one.
-fn solve(query: &SlottedQuery, plan: &SlotPlan) -> Result<(Bracket, Settlement), AnalysisError> {
+/// The bracket for the execution times of a plan, and how near its equilibrium came to the true one; `None` where
+/// `watch` stops the computation.
+fn solve(
+    query: &SlottedQuery,
+    plan: &SlotPlan,
+    watch: &dyn SearchWatch,
+) -> Result<Option<(Bracket, Settlement)>, AnalysisError> {
     let decay = decay(plan);
     let chain = Chain::new(plan, states(plan));
-    let rounds = (MOST_OPERATIONS / round_cost(plan)) as usize + 2;
+    let operations = query.resolution.effort() * MOST_OPERATIONS;
+    let rounds = (operations / round_cost(plan)) as usize + 2;
     let rounds = rounds.min(MOST_ROUNDS);
     let settled = if plan.exact {
         SETTLED
     } else {
         SETTLED_FOR_ESTIMATE
     };
-    let (starts, moved) = chain.equilibrium(decay, settled, rounds);
+    let Some((starts, moved)) = chain.equilibrium(decay, settled, (rounds, watch)) else {
+        return Ok(None);
+    };
     // An estimate has no use for a bound on this part of its error.
     let error = if plan.exact && moved <= MOVING {
-        chain.error(&starts, moved, rounds)
+        chain.error(&starts, moved, (rounds, watch))
     } else {
         f64::INFINITY
     };
     let mut bins = bins(query, plan);
-    responses(plan, &starts, &mut bins);
+    // A stop within the error's search shows here, too.
+    if !responses(plan, &starts, (&mut bins, watch)) {
+        return Ok(None);
+    }
     let proved = error <= USEFUL;
     let error = if proved { error } else { 0.0 };
     let bracket = bins.finish(error, 1.0, query.dispatch_overhead)?;
-    Ok((bracket, Settlement { proved, moved }))
+    Ok(Some((bracket, Settlement { proved, moved })))
 }
 
 /// The workload at the starts of periods.
@@ -315,13 +362,21 @@ impl Chain {
 
     /// A law that moves by less than `settled` in a period, if so many `rounds` get that far, and
     /// by how much it does. `decay` is that of the tail: near saturation the law is close to
-    /// geometric.
-    fn equilibrium(&self, decay: f64, settled: f64, rounds: usize) -> (Vec<f64>, f64) {
+    /// geometric. `None` where `watch` stops the iteration.
+    fn equilibrium(
+        &self,
+        decay: f64,
+        settled: f64,
+        (rounds, watch): (usize, &dyn SearchWatch),
+    ) -> Option<(Vec<f64>, f64)> {
         let mut law: Vec<f64> = (0..=self.last).map(|w| (-decay * w as f64).exp()).collect();
         let sum: f64 = law.iter().sum();
         law.iter_mut().for_each(|p| *p /= sum);
         let (mut moved, mut least, mut stuck) = (2.0, f64::INFINITY, 0);
         for _ in 0..rounds {
+            if watch.is_stopped() {
+                return None;
+            }
             let next = self.next(&law);
             moved = next.iter().zip(&law).map(|(a, b)| (a - b).abs()).sum();
             law = next;
@@ -331,7 +386,7 @@ impl Chain {
                 break;
             }
         }
-        (law, moved)
+        Some((law, moved))
     }
 
     /// By how much in total a law may be off the equilibrium if it moves by `moved` in a period.
@@ -339,13 +394,13 @@ impl Chain {
     /// If from every workload the chain is in some one state with at least probability c after n
     /// periods, then the law is within `moved` n / c of the equilibrium. The workloads beyond the
     /// last, which weigh at most [`TAIL`], move another 4 [`TAIL`].
-    fn error(&self, law: &[f64], moved: f64, rounds: usize) -> f64 {
-        self.memory(law, rounds) * (moved + 4.0 * TAIL + ROUNDING)
+    fn error(&self, law: &[f64], moved: f64, within: (usize, &dyn SearchWatch)) -> f64 {
+        self.memory(law, within) * (moved + 4.0 * TAIL + ROUNDING)
     }
 
     /// The least n / c for which from every workload the chain is in the likeliest state of `law`
-    /// with at least probability c after n periods.
-    fn memory(&self, law: &[f64], rounds: usize) -> f64 {
+    /// with at least probability c after n periods, among as many periods as are looked at until `watch` stops that.
+    fn memory(&self, law: &[f64], (rounds, watch): (usize, &dyn SearchWatch)) -> f64 {
         let likeliest = (0..law.len()).fold(0, |best, w| if law[w] > law[best] { w } else { best });
         let mut there = vec![0.0; self.last + 1];
         there[likeliest] = 1.0;
@@ -361,7 +416,7 @@ impl Chain {
                 since_better + 1
             };
             shortest = shortest.min(needed);
-            if shortest.is_finite() && since_better > 20 {
+            if watch.is_stopped() || (shortest.is_finite() && since_better > 20) {
                 break;
             }
         }
@@ -409,12 +464,13 @@ struct JobStanding {
     waiting: Vec<f64>,
 }
 
-/// Follows one period that starts with law `starts`, and returns how it ends.
+/// Follows one period that starts with law `starts`, and returns how it ends; `None` where `watch` stops that.
 fn walk(
     plan: &SlotPlan,
     starts: &[f64],
+    watch: &dyn SearchWatch,
     mut visit: impl FnMut(&PollingPiece, PieceEnd, &JobStanding),
-) -> JobStanding {
+) -> Option<JobStanding> {
     let slots = plan.slots;
     let mut working = starts.to_vec();
     working.resize(starts.len() + plan.budget(), 0.0);
@@ -422,6 +478,9 @@ fn walk(
     std::mem::swap(&mut working[0], &mut waiting[0]);
     let mut standing = JobStanding { working, waiting };
     for piece in pieces(slots) {
+        if watch.is_stopped() {
+            return None;
+        }
         let law = plan.work.law(slots.seconds(piece.to - piece.from));
         visit(&piece, PieceEnd::First, &standing);
         for state in [&mut standing.working, &mut standing.waiting] {
@@ -435,7 +494,7 @@ fn walk(
             standing.waiting[0] += done;
         }
     }
-    standing
+    Some(standing)
 }
 
 /// Adds the responses of the jobs of one period that starts with law `starts`.
@@ -444,8 +503,12 @@ fn walk(
 /// what was left before, has been served from the start of the period on; one that comes later,
 /// when all that came since the server ran out of work has been served from the next period on.
 /// Whoever comes later is not done earlier, so that the jobs of a piece are done between those
-/// that come at its two ends.
-fn responses(plan: &SlotPlan, starts: &[f64], bins: &mut Bins) {
+/// that come at its two ends. Whether `watch` lets the computation come to its end.
+fn responses(
+    plan: &SlotPlan,
+    starts: &[f64],
+    (bins, watch): (&mut Bins, &dyn SearchWatch),
+) -> bool {
     let slots = plan.slots;
     let period = slots.ticks_per_period();
     let jobs = LatticeLaw::new(plan.jobs.clone());
@@ -456,7 +519,7 @@ fn responses(plan: &SlotPlan, starts: &[f64], bins: &mut Bins) {
     };
     let longest = starts.len() + plan.budget() + plan.jobs.len();
     let given: Vec<u128> = (0..=longest).map(|need| plan.ticks_to_give(need)).collect();
-    walk(plan, starts, |piece, end, standing| {
+    let end = walk(plan, starts, watch, |piece, end, standing| {
         let share = (piece.to - piece.from) as f64 / period as f64;
         for (law, from) in [(&standing.working, 0), (&standing.waiting, period)] {
             let needed = with_job(law);
@@ -470,13 +533,14 @@ fn responses(plan: &SlotPlan, starts: &[f64], bins: &mut Bins) {
             }
         }
     });
+    end.is_some()
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::*;
-    use crate::slotted::{ExecutionLaw, Resolution};
+    use crate::slotted::ExecutionLaw;
     use std::num::NonZeroU32;
     use tailbound_time::{Duration, Rate};
 
@@ -503,7 +567,7 @@ mod tests {
             let mut starts = vec![0.0; last + 1];
             starts[start] = 1.0;
             let by_ballots = chain.next(&starts);
-            let end = walk(&plan, &starts, |_, _, _| {});
+            let end = walk(&plan, &starts, &Unwatched, |_, _, _| {}).unwrap();
             for (left, by_ballots) in by_ballots.iter().enumerate().take(400) {
                 let late = match left {
                     0 => 0.0,
@@ -536,8 +600,9 @@ mod tests {
     fn the_equilibrium_is_one() {
         let plan = plan();
         let chain = Chain::new(&plan, states(&plan));
-        let (law, moved) = chain.equilibrium(decay(&plan), SETTLED, 10_000);
-        let error = chain.error(&law, moved, 10_000);
+        let within: (usize, &dyn SearchWatch) = (10_000, &Unwatched);
+        let (law, moved) = chain.equilibrium(decay(&plan), SETTLED, within).unwrap();
+        let error = chain.error(&law, moved, within);
         assert!(error < 1e-9, "{error}");
         assert!((law.iter().sum::<f64>() - 1.0).abs() < 1e-12);
         let brought = plan.work.per_second * plan.work.mean_size() * plan.slots.period_seconds();

@@ -42,6 +42,8 @@ const FEW_ATOMS: usize = 64;
 const HARDLY: f64 = 1e-5;
 /// Elementary operations beyond which there is no answer.
 const MOST_OPERATIONS: f64 = 6e9;
+/// The part of all these operations that a rough answer may cost.
+const ROUGH: f64 = 0.01;
 
 /// The lattice of one reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +117,8 @@ pub(super) enum SlotPlans {
         down: SlotPlan,
         up: Option<SlotPlan>,
     },
+    /// No lattice is cheap enough for a rough answer: nothing is solved on this one.
+    Unsolved(SlotPlan),
 }
 
 /// Which way an execution time between two slots is rounded.
@@ -151,6 +155,16 @@ impl SlotRounding {
     }
 }
 
+impl Resolution {
+    /// The part of the operations of an automatic grid that this one may cost.
+    pub(super) fn effort(self) -> f64 {
+        match self {
+            Self::Rough => ROUGH,
+            Self::Automatic | Self::SlotsPerBudget(_) => 1.0,
+        }
+    }
+}
+
 /// How the lattice is laid: the budget has `grains`, to which execution times are rounded, and each of them
 /// `refinement` slots.
 #[derive(Clone, Copy, Debug)]
@@ -177,17 +191,38 @@ impl SlotPlans {
                 grains: count,
                 refinement: 1,
             };
-            let down = SlotPlan::on(query, fineness, SlotRounding::Down)?.if_affordable(&cost)?;
+            let down = SlotPlan::on(query, fineness, SlotRounding::Down)?;
+            let down = down.if_affordable(&cost, 1.0)?;
             if down.exact {
                 return Ok(Self::Exact(down));
             }
             let up = SlotPlan::on(query, fineness, SlotRounding::Up)?;
-            let up = up.stable().map(|up| up.if_affordable(&cost)).transpose()?;
+            let up = up.stable().map(|up| up.if_affordable(&cost, 1.0));
+            let up = up.transpose()?;
             return Ok(Self::Rounded { down, up });
         }
         if let Some(plan) = SlotPlan::exact(query, &cost) {
             return Ok(Self::Exact(plan));
         }
+        match Self::rounded(query, cost) {
+            Err(AnalysisError::NotAnalysed { .. }) if query.resolution == Resolution::Rough => {
+                Ok(Self::Unsolved(SlotPlan::on(
+                    query,
+                    Fineness {
+                        grains: COARSEST,
+                        refinement: 1,
+                    },
+                    SlotRounding::Down,
+                )?))
+            }
+            plans => plans,
+        }
+    }
+
+    fn rounded(
+        query: &SlottedQuery,
+        cost: impl Fn(&SlotPlan) -> f64,
+    ) -> Result<Self, AnalysisError> {
         let up = SlotPlan::rounded(query, SlotRounding::Up, &cost)?;
         Ok(Self::Rounded {
             down: SlotPlan::rounded(query, SlotRounding::Down, &cost)?,
@@ -202,6 +237,7 @@ impl SlotPlans {
         let length = |plan: &SlotPlan| plan.slots.time_up(plan.slots.ticks_per_slot());
         match self {
             Self::Exact(plan)
+            | Self::Unsolved(plan)
             | Self::Rounded {
                 down: plan,
                 up: None,
@@ -228,7 +264,9 @@ impl SlotPlan {
                 AFFORDED
             };
             match Self::on(query, fineness, SlotRounding::Down) {
-                Ok(plan) if cost(&plan) <= afforded => return Some(plan),
+                Ok(plan) if cost(&plan) <= query.resolution.effort() * afforded => {
+                    return Some(plan);
+                }
                 _ if refinement > 1 => refinement = (refinement * 3 / 4).max(1),
                 _ => return None,
             }
@@ -244,9 +282,10 @@ impl SlotPlan {
         let mut aim = aimed_at(query);
         // The same slots for longer work take as many times the states, and the steps from each.
         let more = query.batch_law().mean().powi(2).min(MORE_FOR_BATCHES);
+        let effort = query.resolution.effort();
         let afforded = |aim: usize| match aim > FEWEST {
-            true => more * AFFORDED_FOR_ONE_END,
-            false => MOST_OPERATIONS,
+            true => effort * more * AFFORDED_FOR_ONE_END,
+            false => effort * MOST_OPERATIONS,
         };
         let coarser = |aim: usize| match aim > FEWEST {
             true => (aim * 3 / 4).max(FEWEST),
@@ -257,7 +296,7 @@ impl SlotPlan {
             let refinement = aim.div_ceil(grains).min(MOST / grains).max(1);
             match Self::on(query, Fineness { grains, refinement }, rounding) {
                 Ok(plan) if cost(&plan) <= afforded(aim) => return Ok(plan),
-                plan if aim <= COARSEST => return plan?.if_affordable(&cost),
+                plan if aim <= COARSEST => return plan?.if_affordable(&cost, effort),
                 _ => aim = coarser(aim),
             }
         }
@@ -273,9 +312,14 @@ impl SlotPlan {
         (self.load() < STABLE).then_some(self)
     }
 
-    fn if_affordable(self, cost: impl Fn(&Self) -> f64) -> Result<Self, AnalysisError> {
+    /// The plan itself, unless it costs more than this part of all operations.
+    fn if_affordable(
+        self,
+        cost: impl Fn(&Self) -> f64,
+        effort: f64,
+    ) -> Result<Self, AnalysisError> {
         let operations = cost(&self);
-        if operations <= MOST_OPERATIONS {
+        if operations <= effort * MOST_OPERATIONS {
             return Ok(self);
         }
         Err(AnalysisError::NotAnalysed {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use tailbound_analysis::LimitStanza;
 use tailbound_model::{BackendKind, BudgetScope, ServerKind, UnknownBackend};
 use tailbound_reservation::Rule;
 
@@ -29,6 +30,22 @@ pub(super) fn server_rule() -> impl TypedValueParser<Value = Rule> {
         let mut kinds = SERVERS.iter().map(|(kind, _)| *kind);
         let kind = kinds.find(|kind| kind.answers().name == text);
         kind.map_or(Rule::Unlimited, Rule::Server)
+    })
+}
+
+/// Reads the form in which a CPU limit is set.
+pub(super) fn limit_stanza() -> impl TypedValueParser<Value = LimitStanza> {
+    let value = |form: LimitStanza| {
+        PossibleValue::new(form.name()).help(match form {
+            LimitStanza::Kubernetes => "`resources` of a container in a manifest of Kubernetes",
+            LimitStanza::Systemd => "`CPUQuota=` of a unit, as a drop-in",
+            LimitStanza::Docker => "Options of `docker run` and `podman run`",
+        })
+    };
+    PossibleValuesParser::new(LimitStanza::ALL.map(value)).map(|text| {
+        let form = LimitStanza::ALL.into_iter();
+        let named = form.filter(|form| form.name() == text).last();
+        named.unwrap_or(LimitStanza::Kubernetes)
     })
 }
 

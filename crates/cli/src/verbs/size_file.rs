@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use tailbound_analysis::{SearchWatch, Unwatched};
+use tailbound_analysis::{LimitStanza, SearchWatch, Unwatched};
 use tailbound_assessment::AssessmentError;
 use tailbound_assessment::analysis::refuse_what_is_only_simulated;
 use tailbound_assessment::sizing::{
@@ -17,8 +17,8 @@ use tailbound_report::SizingGrid;
 
 use super::predict_answer::tell_of_caps;
 use super::size_answer::{SizingColumns, cells, export_html, header, shown, stopped};
-use super::size_queue::{limit_periods, limit_stanza, server_kind};
-use crate::arguments::{Format, LimitStanza, SizeArguments};
+use super::size_queue::{periods_of_limit, server_kind};
+use crate::arguments::{Format, SizeArguments};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::search_progress::SearchProgress;
@@ -51,7 +51,7 @@ pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Res
     let calibrated = calibrated.transpose()?;
     let runs = calibrated.as_ref().zip(arguments.probability);
     let periods = match arguments.limit {
-        true => Some(limit_periods(arguments.period)?),
+        true => Some(periods_of_limit(arguments.period)?),
         false => arguments.period,
     };
     // Runs of a calibrated host have no best answer so far.
@@ -198,7 +198,7 @@ fn limits(
     let mut only = String::new();
     for one in sizings {
         let budgets = one.budgets.as_ref();
-        let Some(stanza) = budgets.and_then(|budgets| limit_stanza(&budgets.sizing, form)) else {
+        let Some(stanza) = budgets.and_then(|budgets| budgets.sizing.limit_stanza(form)) else {
             continue;
         };
         let indented = stanza.trim_end().replace('\n', "\n    ");

@@ -1,16 +1,18 @@
 //! `tailbound size` without a file: the reservation of one queue, from the command line.
 
 use tailbound_analysis::notation::PeriodRange;
-use tailbound_analysis::sizing::{ServerKind, Sizing, SizingQuery, size_watched, spread_periods};
-use tailbound_analysis::{AnalysisError, USUAL_QUOTA_PERIOD};
-use tailbound_model::{BackendKind, PercentagePoints, ReservationServer};
+use tailbound_analysis::sizing::{
+    ServerKind, Sizing, SizingQuery, limit_periods, size_watched, spread_periods,
+};
+use tailbound_analysis::{AnalysisError, LimitStanza};
+use tailbound_model::{PercentagePoints, ReservationServer};
 use tailbound_report::SizingGrid;
 use tailbound_reservation::Rule;
 
 use super::calculate::queue;
 use super::predict_answer::tell_of_caps;
 use super::size_answer::{SizingColumns, cells, export_html, header, shown, stopped};
-use crate::arguments::{Format, LimitStanza, SizeArguments};
+use crate::arguments::{Format, SizeArguments};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::search_progress::SearchProgress;
@@ -23,7 +25,7 @@ pub fn carry_out(
 ) -> Result<Sizing, Failure> {
     let queue = queue(&arguments.load, ReservationServer::Dedicated, output)?;
     let range = match (arguments.period, is_limit) {
-        (period, true) => limit_periods(period)?,
+        (period, true) => periods_of_limit(period)?,
         (Some(range), false) => range,
         (None, false) => {
             return Err(Failure::with_help(
@@ -70,26 +72,10 @@ pub fn carry_out(
     Ok(sizing)
 }
 
-/// The periods of a limit: those that are asked for, if the kernel takes them, or that of containers.
-pub fn limit_periods(asked: Option<PeriodRange>) -> Result<PeriodRange, Failure> {
-    let Some(range) = asked else {
-        return Ok(PeriodRange {
-            low: USUAL_QUOTA_PERIOD,
-            high: USUAL_QUOTA_PERIOD,
-        });
-    };
-    let traits = BackendKind::CPU_LIMIT.traits();
-    let (shortest, longest) = (traits.shortest_period, traits.longest_period);
-    match range.low >= shortest && range.high <= longest {
-        true => Ok(range),
-        false => Err(Failure::with_help(
-            format!(
-                "the kernel takes quotas of periods from {shortest} to {longest}, and {} to {} is asked for",
-                range.low, range.high
-            ),
-            "give a period within, or leave --period out for that of containers, 100ms",
-        )),
-    }
+/// The periods of a limit, as [`limit_periods`] has them.
+pub fn periods_of_limit(asked: Option<PeriodRange>) -> Result<PeriodRange, Failure> {
+    let periods = limit_periods(asked);
+    periods.map_err(|error| Failure::with_help(error.what, error.right))
 }
 
 /// The kind of server to be sized; `None` where none is named.
@@ -170,18 +156,11 @@ fn stanza(sizing: &Sizing, arguments: &SizeArguments) -> Option<(&'static str, S
     let choice = sizing.choice()?;
     let (budget, period) = (choice.with_margin?, choice.period);
     let form = arguments.stanza.unwrap_or(LimitStanza::Kubernetes);
-    if let Some(limit) = limit_stanza(sizing, form) {
+    if let Some(limit) = sizing.limit_stanza(form) {
         return Some(("a container's manifest", limit));
     }
     let reservation = format!(
         "[domains.NAME.reservation]\nbudget = \"{budget}\"\nperiod = \"{period}\"\ncpus = [0]\n"
     );
     Some(("a domain", reservation))
-}
-
-/// The limit of the choice with its margin, as text to paste; `None` of a reservation.
-pub fn limit_stanza(sizing: &Sizing, form: LimitStanza) -> Option<String> {
-    let choice = sizing.choice()?;
-    let (_, limit) = sizing.limits(choice)?;
-    Some(form.of(limit, (choice.with_margin?, choice.period)))
 }

@@ -306,9 +306,7 @@ impl<'a> LatticePlan<'a> {
             return Ok(answer);
         }
         let coarse = self.answer(self.lattice(COARSE_AT_STOP), &Unwatched)?;
-        let answer = coarse.ok_or_else(|| AnalysisError::Invalid {
-            what: "a computation was stopped that nobody can stop; please report this".into(),
-        })?;
+        let answer = coarse.ok_or_else(AnalysisError::stopped_unwatched)?;
         Ok(LatticeAnswer {
             is_stopped: true,
             ..answer

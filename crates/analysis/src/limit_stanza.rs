@@ -1,11 +1,11 @@
 //! The lines of a manifest, a unit or a command that set a CPU limit.
 
-use clap::ValueEnum;
-use tailbound_analysis::{CpuLimit, USUAL_QUOTA_PERIOD};
 use tailbound_time::Duration;
 
+use crate::{CpuLimit, USUAL_QUOTA_PERIOD};
+
 /// `LimitStanza` is a form in which a CPU limit is set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitStanza {
     /// `resources` of a container in a manifest of Kubernetes.
     Kubernetes,
@@ -16,6 +16,18 @@ pub enum LimitStanza {
 }
 
 impl LimitStanza {
+    /// Every form.
+    pub const ALL: [Self; 3] = [Self::Kubernetes, Self::Systemd, Self::Docker];
+
+    /// The name by which the form is asked for.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kubernetes => "kubernetes",
+            Self::Systemd => "systemd",
+            Self::Docker => "docker",
+        }
+    }
+
     /// The limit in this form, of a quota in each `period`.
     pub fn of(self, limit: CpuLimit, (quota, period): (Duration, Duration)) -> String {
         let usual = period == USUAL_QUOTA_PERIOD;
