@@ -24,7 +24,7 @@ use std::sync::LazyLock;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tailbound_analysis::notation::{PeriodRange, percentile};
-use tailbound_analysis::{CpuLimit, Promise, SearchWatch};
+use tailbound_analysis::{CpuLimit, LimitStanza, Promise, SearchWatch};
 use tailbound_assessment::prediction::PredictionQuery;
 use tailbound_model::Percentile;
 use tailbound_reservation::Rule;

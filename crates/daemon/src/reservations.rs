@@ -54,12 +54,13 @@ fn log_reserved(request: &ReservationRequest) {
         Target::NamedCgroup(named) => Some(&named.name),
         _ => None,
     };
-    let (unit, container) = match name {
-        Some(CgroupName::Unit(unit)) => (Some(unit.as_str()), None),
+    let (unit, container, pod) = match name {
+        Some(CgroupName::Unit(unit)) => (Some(unit.as_str()), None, None),
         Some(CgroupName::Container(name) | CgroupName::ContainerLabel(name)) => {
-            (None, Some(name.as_str()))
+            (None, Some(name.as_str()), None)
         }
-        None => (None, None),
+        Some(CgroupName::Pod(pod)) => (None, None, Some(pod.as_str())),
+        None => (None, None, None),
     };
     let ResourceInterface { budget, period, .. } = &request.interface;
     let amount = match request.backend.has_budget() {
@@ -71,6 +72,7 @@ fn log_reserved(request: &ReservationRequest) {
         back_end = back_end.as_str(),
         unit,
         container,
+        pod,
         "reserved for \"{domain}\": {amount}, {back_end}"
     );
 }

@@ -186,6 +186,12 @@ impl FixedGridServer {
         self.frozen == Some(true)
     }
 
+    /// Whether the domain runs, and another replenishment would leave everything as it is if nothing is used until then.
+    pub fn is_settled(&self) -> bool {
+        let is_whole = self.debt.is_zero() && self.available == self.parameters.budget;
+        is_whole && self.frozen == Some(false) && self.pending[0].is_none()
+    }
+
     /// What later budgets owe.
     pub fn debt(&self) -> Duration {
         self.debt

@@ -2,6 +2,7 @@
 
 mod boost;
 mod escape;
+mod rest;
 mod usage_meter;
 
 use std::fs::{File, OpenOptions};
@@ -20,6 +21,7 @@ use tailbound_time::{Clock, Duration, Instant};
 
 use self::boost::Boost;
 use self::escape::EscapeSign;
+use self::rest::Rest;
 use self::usage_meter::UsageMeter;
 use super::budget_seqlock::BudgetSeqlock;
 use super::error::ManagerError;
@@ -108,6 +110,7 @@ pub(super) struct ServedState {
     shortest_poll: Duration,
     server: Option<FixedGridServer>,
     next_look: Option<Instant>,
+    rest: Option<Rest>,
     used_before: Duration,
     /// What the allowance of the CPU has been told of.
     used_accounted: Duration,
@@ -172,6 +175,7 @@ impl ServedState {
             shortest_poll: options.shortest_poll,
             server: None,
             next_look: None,
+            rest: None,
             used_before: Duration::ZERO,
             used_accounted: Duration::ZERO,
             held_since: None,
@@ -202,7 +206,10 @@ impl ServedState {
         let Some(server) = &self.server else {
             return Instant::ORIGIN;
         };
-        let grid = server.next_replenishment();
+        let grid = match self.rest {
+            Some(rest) => rest.until,
+            None => server.next_replenishment(),
+        };
         let ends = self.boost.map_or(grid, |boost| boost.until.min(grid));
         self.next_look.map_or(ends, |look| look.min(ends))
     }
@@ -238,41 +245,58 @@ impl ServedState {
             let server = FixedGridServer::new(self.parameters, self.policy, origin, used);
             self.server = Some(server);
         }
-        self.replenish(now, used);
+        if self.replenish(now, used) {
+            self.begin_rest(now, used);
+        }
         true
     }
 
-    /// Lets the server say what is to be done, with a posted budget if it opens a period.
-    fn replenish(&mut self, now: Instant, used: Duration) {
+    /// Lets the server say what is to be done, with a posted budget if it opens a period. Whether a period ended in which
+    /// nothing was used, nor since.
+    fn replenish(&mut self, now: Instant, used: Duration) -> bool {
         let Some(server) = &mut self.server else {
-            return;
+            return false;
         };
         let opened = server.opens_at(now);
+        let rest = self.rest.take();
+        // Nobody ran in a rest but just now: the latest period began on time, and pays for it.
+        let (begun, used_by_then) = match (rest, opened) {
+            (Some(rest), Some(opened)) => (opened, rest.used),
+            _ => (now, used),
+        };
         if let Some(opened) = opened {
             show(&self.budget_seqlock, opened, server);
             take_posted(
                 &self.budget_seqlock,
                 &mut self.posted_seen,
                 server,
-                now,
-                used,
+                begun,
+                used_by_then,
             );
         }
-        let (actions, closed) = server.replenish(now, used);
+        let (mut actions, closed) = server.replenish(begun, used_by_then);
+        if used > used_by_then {
+            let switch = actions.switch;
+            actions = server.observed(used);
+            actions.switch = actions.switch.or(switch);
+        }
         if let Some(opened) = opened {
             // The period may have changed.
             show(&self.budget_seqlock, opened, server);
         }
+        let idle = closed.is_some_and(|closed| closed.used.is_zero()) && used == used_by_then;
         if let Some(closed) = closed {
-            self.enter(&closed, now);
+            self.enter(&closed, (now, rest.is_some()));
         }
         self.carry_out(actions, now);
+        idle
     }
 
     /// Changes its budget and period; when that is in force. `None` if too many changes wait already.
     pub(super) fn change(&mut self, parameters: ServerParameters, at: ChangeAt) -> Option<Instant> {
         let used = self.used();
         let now = Monotonic.now();
+        self.end_rest(now, used);
         let Some(server) = &mut self.server else {
             self.parameters = parameters;
             return Some(self.origin.unwrap_or(now).max(now));
@@ -296,7 +320,7 @@ impl ServedState {
         }
         if let Some((actions, closed)) = changed {
             if let Some(closed) = closed {
-                self.enter(&closed, now);
+                self.enter(&closed, (now, false));
             }
             self.carry_out(actions, now);
         }
@@ -343,6 +367,8 @@ impl ServedState {
             return;
         }
         self.unboost(now);
+        let used = self.used();
+        self.end_rest(now, used);
         self.held_since = Some(now);
         self.stop_watching();
         let running = self.server.as_ref().is_some_and(|s| !s.is_frozen());
@@ -362,11 +388,14 @@ impl ServedState {
         self.ask_again(now);
     }
 
-    fn enter(&mut self, closed: &ClosedPeriod, now: Instant) {
+    fn enter(&mut self, closed: &ClosedPeriod, (now, rested): (Instant, bool)) {
         let due = closed.grid_start + self.parameters.period;
         let late_next = closed.skipped > 0 || now.saturating_since(due) > STALL;
-        let stalled = self.stalled || late_next || closed.lateness() > STALL;
-        self.ledger.enter(closed, stalled);
+        let stalled = self.stalled || (late_next && !rested) || closed.lateness() > STALL;
+        match rested {
+            true => self.ledger.enter_rest(closed, stalled),
+            false => self.ledger.enter(closed, stalled),
+        }
         if !stalled && closed.overrun > STALL {
             // The CPU time of another CPU comes late, at that one's ticks.
             self.escape.ring();

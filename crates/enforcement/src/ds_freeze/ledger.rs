@@ -28,6 +28,8 @@ pub struct LedgerSnapshot {
     pub periods: u64,
     /// Grid points that passed unserved because the manager was held up.
     pub skipped: u64,
+    /// Periods in which nobody ran and which the manager slept through; they are among `periods`.
+    pub rested: u64,
     /// Periods in which the budget ran out and the domain was stopped.
     pub depletions: u64,
     /// CPU time used in the periods that have ended.
@@ -90,6 +92,7 @@ pub(super) struct Ledger {
     sequence: AtomicU64,
     periods: AtomicU64,
     skipped: AtomicU64,
+    rested: AtomicU64,
     depletions: AtomicU64,
     used_ns: AtomicU64,
     reserved_ns: AtomicU64,
@@ -120,6 +123,20 @@ impl Ledger {
             ring: (0..words).map(|_| AtomicU64::new(0)).collect(),
             ..Self::default()
         }
+    }
+
+    /// Enters the period in which a rest began, and all that were slept through after it; for the manager only.
+    pub(super) fn enter_rest(&self, closed: &ClosedPeriod, stalled: bool) {
+        let slept = closed.budget.checked_mul(closed.skipped);
+        self.write(|| {
+            add(&self.rested, closed.skipped);
+            add(&self.reserved_ns, slept.unwrap_or_default().as_nanos());
+        });
+        let first = ClosedPeriod {
+            skipped: 0,
+            ..*closed
+        };
+        self.enter(&first, stalled);
     }
 
     /// Enters a period that ended; for the manager only. `stalled`: the host held the manager up.
@@ -226,9 +243,11 @@ impl Ledger {
                 period_of(&std::array::from_fn(|word| get(&self.ring[place + word])))
             })
             .collect();
+        let rested = get(&self.rested);
         LedgerSnapshot {
-            periods,
+            periods: periods.saturating_add(rested),
             skipped: get(&self.skipped),
+            rested,
             depletions: get(&self.depletions),
             used: duration(&self.used_ns),
             reserved: duration(&self.reserved_ns),

@@ -4,6 +4,7 @@
 //! cannot run. They assert shares and order, never times on their own.
 
 mod boosts;
+mod rests;
 mod shares;
 
 use std::os::fd::AsFd;

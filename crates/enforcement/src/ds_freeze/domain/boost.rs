@@ -25,6 +25,8 @@ impl ServedState {
     /// only from when its budget is used up, if that is so or comes to be so by then. Not one that stands
     /// still for the sake of the allowance.
     pub(in crate::ds_freeze) fn boost(&mut self, until: Instant, if_exhausted: bool) {
+        let used = self.used();
+        self.end_rest(Monotonic.now(), used);
         let Some(server) = &self.server else {
             return;
         };
