@@ -113,6 +113,24 @@ fn the_root_of_a_user_namespace_is_told_that_it_is_none_of_the_host() {
 }
 
 #[test]
+fn a_plugin_is_told_what_is_no_connection_to_a_runtime() {
+    for (number, why) in [
+        ("0", "non-socket"),
+        ("999", "Bad file"),
+        ("x", "invalid digit"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tailbound"));
+        command.arg("nri-plugin").env("NRI_PLUGIN_SOCKET", number);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let name = format!("NRI_PLUGIN_SOCKET={number} is no connection");
+        let refused = String::from_utf8_lossy(&output.stderr).to_lowercase();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(refused.contains(&name.to_lowercase()), "{refused}");
+        assert!(refused.contains(&why.to_lowercase()), "{refused}");
+    }
+}
+
+#[test]
 fn a_rootless_container_is_refused() {
     let unshare = || {
         let mut command = Command::new("unshare");

@@ -88,7 +88,7 @@ fn connection(arguments: &NriPluginArguments) -> Result<UnixStream, Failure> {
 fn ended(why: impl ToString) -> Failure {
     Failure::with_help(
         format!("the runtime has ended the connection ({})", why.to_string()),
-        "reservations that are in force stay; start the plugin again, as its service does",
+        "reservations that are in force stay; start the plugin again, as tailbound-nri.service does",
     )
 }
 

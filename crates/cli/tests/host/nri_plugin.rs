@@ -1,8 +1,10 @@
 //! `tailbound nri-plugin` under a runtime of the test, which asks as containerd does, for containers of runc.
 
+use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::process::Child;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use tailbound_linux::scheduling::{SchedulingSetting, scheduling_of};
@@ -23,18 +25,32 @@ struct Runtime {
 }
 
 impl Runtime {
-    /// Starts a plugin, and takes its registration.
+    /// Starts a plugin, which connects to a socket.
     fn start(bench: &Bench) -> Self {
         let socket = bench.path().join("nri.sock");
-        let _none_before = std::fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket).unwrap();
-        let path = socket.to_str().unwrap();
-        let words = ["nri-plugin", "--socket", path, "--priority-limit=60"];
+        let words = ["nri-plugin", "--priority-limit=60", "--socket"];
+        let words = [&words[..], &[socket.to_str().unwrap()]].concat();
         let plugin = bench.start(&words);
         let (stream, _) = listener.accept().unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(60)))
-            .unwrap();
+        Self::of(bench, plugin, stream)
+    }
+
+    /// Starts a plugin with a connection, as a runtime does for the plugins of its folder.
+    fn launch(bench: &Bench) -> Self {
+        let (stream, of_plugin) = UnixStream::pair().unwrap();
+        let mut command = bench.tailbound(&["nri-plugin", "--priority-limit=60"]);
+        command.env("NRI_PLUGIN_SOCKET", "0");
+        command.stdin(OwnedFd::from(of_plugin));
+        let said = File::create(bench.path().join("said")).unwrap();
+        let plugin = command.stdout(Stdio::null()).stderr(said).spawn();
+        Self::of(bench, plugin.unwrap(), stream)
+    }
+
+    /// Takes the registration of a plugin.
+    fn of(bench: &Bench, plugin: Child, stream: UnixStream) -> Self {
+        let patience = Some(Duration::from_secs(60));
+        stream.set_read_timeout(patience).unwrap();
         let mut runtime = Self {
             stream,
             plugin,
@@ -43,12 +59,8 @@ impl Runtime {
         let (connection, registration) = runtime.read();
         assert_eq!(connection, 2);
         let text = String::from_utf8_lossy(&registration).into_owned();
-        for word in [
-            "nri.pkg.api.v1alpha1.Runtime",
-            "RegisterPlugin",
-            "tailbound",
-            "50",
-        ] {
+        let service = "nri.pkg.api.v1alpha1.Runtime";
+        for word in [service, "RegisterPlugin", "tailbound", "50"] {
             assert!(text.contains(word), "{text}");
         }
         runtime.send(2, 1, 2, &[]);
@@ -193,7 +205,7 @@ fn a_pod_is_reserved_for_by_its_annotations() {
     // Another plugin finds it as it is.
     runtime.kill_plugin();
     assert!(holds(&box_of_runc, 1));
-    let mut runtime = Runtime::start(&bench);
+    let mut runtime = Runtime::launch(&bench);
     assert_eq!(runtime.call("Synchronize", &everything).0, OK);
     assert!(!bench.said().contains("error"), "{}", bench.said());
     box_of_runc.delete();

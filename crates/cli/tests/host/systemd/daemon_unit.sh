@@ -13,7 +13,7 @@ mkdir -p /etc/tailbound
 describe 'kind = "container"
 unit = "sixth.service"' >/etc/tailbound/sixth.toml
 systemctl daemon-reload
-systemd-analyze verify --man=no tailboundd.service tailboundd.socket tailbound.slice tailbound-apply@sixth.service tailbound-metrics.service 2>&1 | grep tailbound | while read -r line; do
+systemd-analyze verify --man=no tailboundd.service tailboundd.socket tailbound.slice tailbound-apply@sixth.service tailbound-nri.service tailbound-metrics.service 2>&1 | grep tailbound | while read -r line; do
     found verify "$line"
 done
 systemd-run --quiet --unit sixth sh -c 'while : sixth; do :; done'
