@@ -105,7 +105,7 @@ mod tests {
             message: "not restored:\n  cpu.max".into(),
             fields: vec![("domain", "redis".into()), ("unit", "redis-server".into())],
         };
-        let mut expected = Vec::new();
+        let mut expected: Vec<u8> = Vec::new();
         expected.extend(
             b"PRIORITY=4\nSYSLOG_IDENTIFIER=tailboundd\nOBJECT_SYSTEMD_UNIT=tailboundd.service\n",
         );
