@@ -43,7 +43,7 @@ pub struct RuntimeContainer {
     pub name: String,
     /// Its state.
     #[prost(int32, tag = "4")]
-    pub(crate) state: i32,
+    pub state: i32,
     /// Its annotations.
     #[prost(btree_map = "string, string", tag = "6")]
     pub annotations: BTreeMap<String, String>,
