@@ -381,7 +381,11 @@ fn request(
 ) -> ReservationRequest {
     ReservationRequest {
         domain: domain.into(),
-        target: Target::Threads(Vec::new()),
+        // CPUs share the budget of whole processes alone.
+        target: match interface.shares_budget() {
+            true => Target::Processes(Vec::new()),
+            false => Target::Threads(Vec::new()),
+        },
         interface: interface.clone(),
         backend,
         options: BackendOptions::default(),
