@@ -20,9 +20,9 @@ pub fn figures(document: &str) -> Vec<Figure> {
     lines
         .flat_map(|(line, text)| {
             let text = split_code(text).0;
-            let found =
+            let decimals =
                 numbers(&text).filter(|(digits, rest)| digits.contains('.') && has_unit(rest));
-            let digits: Vec<String> = found.map(|(digits, _)| digits.to_owned()).collect();
+            let digits: Vec<String> = decimals.map(|(digits, _)| digits.to_owned()).collect();
             digits
                 .into_iter()
                 .map(move |digits| Figure { line, digits })

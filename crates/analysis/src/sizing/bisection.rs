@@ -545,19 +545,25 @@ mod tests {
         let value = |index: u64| Duration::from_nanos(2_000_003 + index * 9_973);
         let samples: Vec<_> = (0..40).map(|index| (value(index), 0.025)).collect();
         let constant = vec![(Duration::from_millis(2), 1.0)];
-        for (kind, times) in [
-            (ServerKind::Deferrable, samples),
-            (ServerKind::Deferrable, constant.clone()),
-            (ServerKind::ConstantBandwidth, constant),
+        let early = vec![0, 2, 5];
+        for (kind, times, stops) in [
+            (ServerKind::Deferrable, samples, early.clone()),
+            (ServerKind::Deferrable, constant.clone(), early),
+            // Within its solvers, and between them.
+            (
+                ServerKind::ConstantBandwidth,
+                constant,
+                vec![5, 100, 200, 400],
+            ),
         ] {
             let mut query = query(kind, times);
             query.periods = [3, 4, 5].map(Duration::from_millis).to_vec();
             let whole = size(&query).unwrap();
             assert!(whole.open.is_empty());
-            for asked in [0, 2, 5] {
+            for asked in stops {
                 let watch = StopAfter::asked(asked);
                 let stopped = super::super::size_watched(&query, &watch).unwrap();
-                assert!(!stopped.open.is_empty(), "{asked}");
+                assert!(!stopped.open.is_empty() || asked > 5, "{asked}");
                 for early in &stopped.choices {
                     let late = whole
                         .choices
