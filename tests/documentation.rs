@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use tailbound_tests::repository::{self, TextFile};
-use tailbound_tests::{binaries, console, host, markdown, measurements, promises};
+use tailbound_tests::{binaries, console, figures, host, markdown, measurements, promises};
 
 /// Languages of blocks that would hide a command from this test.
 const SHELLS: [&str; 4] = ["sh", "bash", "shell", "text console"];
@@ -150,6 +150,78 @@ fn every_promise_of_the_threat_model_is_tested() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Figures of prose that no command of their page prints and no committed result has: the page, the figures, and
+/// where they come from.
+const OTHER_FIGURES: [(&str, &[&str], &str); 6] = [
+    (
+        "docs/guides/choose-a-back-end.md",
+        &["99.4", "100.04"],
+        "a ledger of a machine that compiled meanwhile, as the page says",
+    ),
+    (
+        "docs/guides/mode-changes.md",
+        &["1.49", "2.25"],
+        "figures 2.7 and 2.8 of the dissertation",
+    ),
+    (
+        "docs/guides/mode-changes.md",
+        &["7.61", "3.04", "40.1", "43.0", "62.3", "33.5", "52.0"],
+        "runs of `bench/modes` that the page tells apart from the committed ones",
+    ),
+    (
+        "docs/guides/simulate.md",
+        &["9.2"],
+        "measured by hand, as the page says",
+    ),
+    (
+        "docs/guides/size-a-reservation.md",
+        &["99.66"],
+        "all but one of 300 simulated runs",
+    ),
+    (
+        "docs/guides/thesis-figures.md",
+        &["92.1"],
+        "printed in the thesis",
+    ),
+];
+
+/// Whether the figures of prose in this document are checked: the others are histories, promises or rendered.
+fn has_checked_figures(path: &str) -> bool {
+    let folders = ["docs/guides/", "docs/concepts/"];
+    folders.iter().any(|folder| path.starts_with(folder))
+        || ["README.md", "python/README.md"].contains(&path)
+}
+
+#[test]
+fn figures_in_prose_are_printed_by_a_command_or_measured() {
+    let results: String = results().into_iter().map(|(file, _)| file.text).collect();
+    let others = OTHER_FIGURES.iter();
+    let others = others.flat_map(|(page, figures, _)| figures.iter().map(move |one| (*page, *one)));
+    let others: Vec<(&str, &str)> = others.collect();
+    let (mut shown, mut unknown) = (Vec::new(), Vec::new());
+    let checked = documents().into_iter();
+    for document in checked.filter(|document| has_checked_figures(&document.path)) {
+        let code = figures::code(&document.text);
+        for figures::Figure { line, digits } in figures::figures(&document.text) {
+            if figures::stands_in(&digits, &code) || figures::stands_in(&digits, &results) {
+                continue;
+            }
+            let here = (document.path.as_str(), digits.as_str());
+            match others.iter().find(|other| **other == here) {
+                Some(other) => shown.push(*other),
+                None => unknown.push(format!("{}:{line}: {digits}", document.path)),
+            }
+        }
+    }
+    assert!(
+        unknown.is_empty(),
+        "no command of the page and no committed result has these figures: {unknown:?}"
+    );
+    let gone = others.iter().filter(|other| !shown.contains(other));
+    let gone: Vec<&(&str, &str)> = gone.collect();
+    assert!(gone.is_empty(), "these are in no prose any more: {gone:?}");
 }
 
 /// The files of results, each with the path of the page that is rendered from it.

@@ -5,6 +5,7 @@
 
 pub mod binaries;
 pub mod console;
+pub mod figures;
 pub mod host;
 pub mod markdown;
 pub mod measurements;

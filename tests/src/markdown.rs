@@ -49,7 +49,7 @@ fn comment_before(lines: &[&str]) -> Option<String> {
 }
 
 /// The text outside fenced blocks, line by line, with line numbers from 1.
-fn prose(document: &str) -> Vec<(usize, &str)> {
+pub fn prose(document: &str) -> Vec<(usize, &str)> {
     let mut inside = false;
     document
         .lines()

@@ -78,6 +78,8 @@ struct PeriodHalving {
     enough: Option<(u64, Evidence)>,
     /// The steps to try next, and how far from there those after them.
     guess: Option<(u64, u64)>,
+    /// Why no method holds even for the whole period.
+    refusal: Option<String>,
 }
 
 impl<'a> Halving<'a> {
@@ -173,7 +175,8 @@ impl<'a> Halving<'a> {
                 Ok((outlook, responses.evidence()))
             }
             // So near to saturation that no answer comes in time: not for sure.
-            Err(AnalysisError::Overloaded { .. } | AnalysisError::NotAnalysed { .. }) => {
+            Err(AnalysisError::Overloaded { .. }) => Ok((Outlook::Missed, Evidence::Estimate)),
+            Err(AnalysisError::NotAnalysed { .. }) if budget < period => {
                 Ok((Outlook::Missed, Evidence::Estimate))
             }
             Err(error) => Err(error),
@@ -196,6 +199,7 @@ impl PeriodHalving {
             most,
             enough: whole_is_enough.then_some((most, Evidence::Bound)),
             guess: None,
+            refusal: None,
         }
     }
 
@@ -214,8 +218,11 @@ impl PeriodHalving {
         self.steps.budget(steps, self.period)
     }
 
-    /// Whether all is known: the least steps, or that none are enough.
+    /// Whether all is known: the least steps, or that none are enough, or that no method says so.
     fn is_settled(&self) -> bool {
+        if self.refusal.is_some() {
+            return true;
+        }
         match self.enough {
             Some((enough, _)) => enough - self.too_little <= 1,
             None => self.too_little >= self.most,
@@ -268,7 +275,14 @@ impl PeriodHalving {
             let steps = self.next();
             let tried = (self.budget(steps), self.period);
             let after = |far: u64| far.saturating_mul(2);
-            match halving.outlook(tried, self.steps.rung(coarseness))? {
+            let shown = match halving.outlook(tried, self.steps.rung(coarseness)) {
+                Err(AnalysisError::NotAnalysed { reason }) => {
+                    self.refusal = Some(reason);
+                    return Ok(());
+                }
+                shown => shown?,
+            };
+            match shown {
                 (Outlook::Kept, evidence) => {
                     self.enough = Some((steps, evidence));
                     self.guess = self
@@ -296,6 +310,7 @@ impl PeriodHalving {
         PeriodBudget {
             sized,
             is_settled: self.is_settled(),
+            refusal: self.refusal.clone(),
         }
     }
 }
@@ -447,6 +462,28 @@ mod tests {
         }
     }
 
+    /// Jobs of so many budgets have no analysis on a polling server, which is no proof that no budget is enough.
+    #[test]
+    fn periods_without_a_method_are_no_periods_without_a_budget() {
+        let value = |index: u64| Duration::from_nanos(2_000_003 + index * 9_973_001);
+        let samples: Vec<_> = (0..40).map(|index| (value(index), 0.025)).collect();
+        let mut query = query(ServerKind::Polling, samples);
+        query.queue.rate = Rate::per_second(1.0).unwrap();
+        query.promises[0].latency = Duration::from_secs(3);
+        query.periods = vec![Duration::from_micros(1)];
+        let refused = size(&query).unwrap_err();
+        assert!(
+            matches!(&refused, AnalysisError::NotAnalysed { reason } if reason.contains("periods of 1us")),
+            "{refused}"
+        );
+        query.periods.push(Duration::from_secs(1));
+        let sizing = size(&query).unwrap();
+        assert_eq!(sizing.choices.len(), 1);
+        assert!(sizing.choices[0].budget.is_some() && sizing.open.is_empty());
+        let named = |one: &String| one.starts_with("not analysed at periods of 1us");
+        assert!(sizing.assumptions.iter().any(named));
+    }
+
     #[test]
     fn samples_in_nanoseconds_are_sized() {
         let value = |index: u64| Duration::from_nanos(2_000_003 + index * 9_973);
@@ -508,19 +545,25 @@ mod tests {
         let value = |index: u64| Duration::from_nanos(2_000_003 + index * 9_973);
         let samples: Vec<_> = (0..40).map(|index| (value(index), 0.025)).collect();
         let constant = vec![(Duration::from_millis(2), 1.0)];
-        for (kind, times) in [
-            (ServerKind::Deferrable, samples),
-            (ServerKind::Deferrable, constant.clone()),
-            (ServerKind::ConstantBandwidth, constant),
+        let early = vec![0, 2, 5];
+        for (kind, times, stops) in [
+            (ServerKind::Deferrable, samples, early.clone()),
+            (ServerKind::Deferrable, constant.clone(), early),
+            // Within its solvers, and between them.
+            (
+                ServerKind::ConstantBandwidth,
+                constant,
+                vec![5, 100, 200, 400],
+            ),
         ] {
             let mut query = query(kind, times);
             query.periods = [3, 4, 5].map(Duration::from_millis).to_vec();
             let whole = size(&query).unwrap();
             assert!(whole.open.is_empty());
-            for asked in [0, 2, 5] {
+            for asked in stops {
                 let watch = StopAfter::asked(asked);
                 let stopped = super::super::size_watched(&query, &watch).unwrap();
-                assert!(!stopped.open.is_empty(), "{asked}");
+                assert!(!stopped.open.is_empty() || asked > 5, "{asked}");
                 for early in &stopped.choices {
                     let late = whole
                         .choices

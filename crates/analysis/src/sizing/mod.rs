@@ -93,7 +93,7 @@ pub struct Infeasible {
 #[derive(Clone, Debug)]
 pub struct Sizing {
     /// One per period, in the order asked; none for a period at which nothing less than all of it was shown to be enough
-    /// before the search was stopped.
+    /// before the search was stopped, and for one at which no method holds, which the assumptions name.
     pub choices: Vec<Choice>,
     /// The choice with the least bandwidth, of several the one with the longest period, as an index
     /// of `choices`.
@@ -181,12 +181,14 @@ impl Sizing {
 }
 
 /// The budget of a search at one period.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct PeriodBudget {
     /// The least budget that is shown to be enough, if any is.
     sized: Option<SizedBudget>,
     /// Whether the search came to its end.
     is_settled: bool,
+    /// Why no method holds at the period.
+    refusal: Option<String>,
 }
 
 /// The least budget that was found at a period.
@@ -238,14 +240,18 @@ pub fn size(query: &SizingQuery) -> Result<Sizing, AnalysisError> {
 /// As of [`size`].
 pub fn size_watched(query: &SizingQuery, watch: &dyn SearchWatch) -> Result<Sizing, AnalysisError> {
     check(query)?;
-    let (answers, whole) = match bisection::exact_kind(query) {
+    let (answers, mut whole) = match bisection::exact_kind(query) {
         Some(kind) => exactly(query, kind, watch)?,
         None => halved(query, watch)?,
     };
+    whole
+        .assumptions
+        .extend(not_analysed(&query.periods, &answers)?);
     let by_period = query.periods.iter().zip(&answers);
     // Of a period that the search did not come to, all that is known is that the whole of it is enough.
     let is_shown = |(period, answer): &(&Duration, &PeriodBudget)| {
-        answer.is_settled || answer.sized.is_some_and(|sized| sized.budget < **period)
+        let is_less = |sized: SizedBudget| sized.budget < **period;
+        answer.refusal.is_none() && (answer.is_settled || answer.sized.is_some_and(is_less))
     };
     let mut choices: Vec<Choice> = by_period
         .clone()
@@ -288,6 +294,7 @@ impl WholeCpu {
 const NO_BUDGET: PeriodBudget = PeriodBudget {
     sized: None,
     is_settled: true,
+    refusal: None,
 };
 
 /// The least budgets by the exact method.
@@ -343,6 +350,30 @@ fn halved(
         return Ok((vec![NO_BUDGET; query.periods.len()], whole));
     }
     Ok((halving.least_budgets(is_kept)?, whole))
+}
+
+/// The periods at which no method holds, in words; they have no choice.
+///
+/// # Errors
+/// [`AnalysisError::NotAnalysed`] where there is no budget at any other, which would look like a proof that none is
+/// enough.
+fn not_analysed(
+    periods: &[Duration],
+    answers: &[PeriodBudget],
+) -> Result<Option<String>, AnalysisError> {
+    let refused = periods.iter().zip(answers);
+    let refused = refused.filter_map(|(period, answer)| Some((period, answer.refusal.as_ref()?)));
+    let (refused, reasons): (Vec<String>, Vec<&String>) = refused
+        .map(|(period, reason)| (period.to_string(), reason))
+        .unzip();
+    let Some(reason) = reasons.first() else {
+        return Ok(None);
+    };
+    let what = format!("at periods of {}: {reason}", refused.join(", "));
+    if answers.iter().all(|answer| answer.sized.is_none()) {
+        return Err(AnalysisError::NotAnalysed { reason: what });
+    }
+    Ok(Some(format!("not analysed {what}")))
 }
 
 /// The weakest evidence of what a sizing rests on: the budgets, or without any the CPU of its own that is not enough.

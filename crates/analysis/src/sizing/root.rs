@@ -89,6 +89,7 @@ pub(super) fn least_budget(
     Ok(PeriodBudget {
         sized: Some(search.sized_budget()),
         is_settled,
+        refusal: None,
     })
 }
 

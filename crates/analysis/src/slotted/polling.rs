@@ -66,7 +66,7 @@ fn prediction(
     query: &SlottedQuery,
     watch: &dyn SearchWatch,
 ) -> Result<Option<SlottedPrediction>, AnalysisError> {
-    let plans = SlotPlans::new(query, cost)?;
+    let plans = fine_plans(query)?;
     let Some((bracket, settlement)) = enclosure(query, &plans, watch)? else {
         return Ok(None);
     };
@@ -85,6 +85,26 @@ fn prediction(
     Ok(Some(answer(query, &plans, law, method, &of_server)))
 }
 
+/// The lattices of a load, without those that are so coarse that an estimate would be off by more than it says.
+fn fine_plans(query: &SlottedQuery) -> Result<SlotPlans, AnalysisError> {
+    match SlotPlans::new(query, cost)? {
+        SlotPlans::Rounded { down, up }
+            if down.is_coarse() || up.as_ref().is_some_and(SlotPlan::is_coarse) =>
+        {
+            if query.resolution == Resolution::Rough {
+                return Ok(SlotPlans::Unsolved(down));
+            }
+            Err(AnalysisError::NotAnalysed {
+                reason: "jobs of so many budgets on a polling server: the grid that can be had is so coarse that an \
+                         estimate would be off by more than it says; simulate it, or take a constant-bandwidth server, \
+                         whose answers are bounds"
+                    .into(),
+            })
+        }
+        plans => Ok(plans),
+    }
+}
+
 /// Both ends of the bracket, and how near the equilibrium they are; `None` where `watch` stops their computation.
 fn enclosure(
     query: &SlottedQuery,
@@ -96,17 +116,6 @@ fn enclosure(
         SlotPlans::Unsolved(plan) => return Ok(Some(unsolved(query, plan)?)),
         SlotPlans::Rounded { down, up } => (down, up),
     };
-    if down.is_coarse() || up.as_ref().is_some_and(SlotPlan::is_coarse) {
-        if query.resolution == Resolution::Rough {
-            return Ok(Some(unsolved(query, down)?));
-        }
-        return Err(AnalysisError::NotAnalysed {
-            reason: "jobs of so many budgets on a polling server: the grid that can be had is so coarse that an \
-                     estimate would be off by more than it says; simulate it, or take a constant-bandwidth server, \
-                     whose answers are bounds"
-                .into(),
-        });
-    }
     let below = solve(query, down, watch)?;
     let above = match up {
         Some(up) => solve(query, up, watch)?,

@@ -198,22 +198,29 @@ fn poisson_reach(mean: f64) -> usize {
 
 /// Poisson's probabilities that are not negligible, from the least number on: from the mode outward, and so that
 /// they sum up to one.
-pub(super) fn poisson_window(mean: f64) -> (usize, Vec<f64>) {
+fn poisson_window(mean: f64) -> (usize, Vec<f64>) {
+    let mut window = Vec::new();
+    let first = poisson_window_into(mean, &mut window);
+    (first, window)
+}
+
+/// The window of [`poisson_window`] in memory that is there, and its first number.
+pub(super) fn poisson_window_into(mean: f64, window: &mut Vec<f64>) -> usize {
     let mode = mean.floor().max(0.0) as usize;
+    window.clear();
     // What is not negligible lies within about nine standard deviations of the mean.
     let side = 9.0 * mean.sqrt() + 40.0;
-    let mut below = Vec::with_capacity(2 * side as usize);
+    window.reserve(2 * side as usize);
     let (mut value, per_event) = (1.0, 1.0 / mean);
     for k in (1..=mode).rev() {
         value *= k as f64 * per_event;
         if value < NEGLECTED {
             break;
         }
-        below.push(value);
+        window.push(value);
     }
-    let first = mode - below.len();
-    below.reverse();
-    let mut window = below;
+    let first = mode - window.len();
+    window.reverse();
     value = 1.0;
     let mut k = mode;
     while value >= NEGLECTED {
@@ -223,7 +230,7 @@ pub(super) fn poisson_window(mean: f64) -> (usize, Vec<f64>) {
     }
     let sum: f64 = window.iter().sum();
     window.iter_mut().for_each(|value| *value /= sum);
-    (first, window)
+    first
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The work that arrives in a stretch of time: compound Poisson sums, at any time.
 
-use super::job_sums::poisson_window;
+use super::job_sums::poisson_window_into;
 use crate::lundberg;
 
 /// What is neglected of a tail.
@@ -89,9 +89,8 @@ impl StrideWork {
     /// returns the first of these numbers.
     pub(super) fn window_into(&self, steps: f64, last: usize, values: &mut Vec<f64>) -> usize {
         if let [(1, _)] = self.sizes[..] {
-            let (first, window) = poisson_window(self.rate * steps);
-            values.clear();
-            values.extend(window.iter().take((last + 1).saturating_sub(first)));
+            let first = poisson_window_into(self.rate * steps, values);
+            values.truncate((last + 1).saturating_sub(first));
             return first;
         }
         self.probabilities_into(steps, last, values);
