@@ -842,6 +842,9 @@ fn stanza(mode: Option<&str>, domain: &str, reservation: &Reservation, sizing: &
     }
     lines.push(format!("priority = {}", reservation.priority.0));
     lines.push(format!("cpus = [{}]", cpus.join(", ")));
+    if reservation.budget_scope == BudgetScope::AllCpus {
+        lines.push(format!("budget_scope = \"{}\"", reservation.budget_scope));
+    }
     lines.join("\n") + "\n"
 }
 

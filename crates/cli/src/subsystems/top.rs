@@ -12,6 +12,7 @@ use super::{SubsystemVerb, sections};
 use crate::arguments::Format;
 use crate::failure::Failure;
 use crate::output::{Output, table};
+use crate::verbs::status::without_daemon;
 
 /// How long a view is shown.
 const REFRESHED_EVERY: Duration = Duration::from_secs(1);
@@ -64,7 +65,7 @@ fn sample(client: &mut Client) -> Result<StatusSample, ClientError> {
 fn print(output: &Output) -> Result<(), Failure> {
     let view = match Client::connect(&state_directory()) {
         Err(ClientError::NotRunning { .. }) => {
-            output.note("no daemon is running, so nothing is in force");
+            output.note(without_daemon());
             TopView::default()
         }
         client => {

@@ -1,12 +1,27 @@
 //! `tailbound status`: what is in force, and what it gave out.
 
 use tailbound_control::{Client, ClientError};
-use tailbound_enforcement::{AuditSummary, LedgerSummary, state_directory};
+use tailbound_enforcement::{AuditSummary, LedgerSummary, standing_reservations, state_directory};
 use tailbound_time::Duration;
 
 use crate::failure::Failure;
 use crate::output::{Output, table};
 use crate::subsystems;
+
+/// The note of verbs that show what is in force, where no daemon runs: daemon and watchdog may have been killed together,
+/// and what they left behind then stands until somebody starts or reverts.
+pub fn without_daemon() -> String {
+    let standing = standing_reservations(&state_directory()).unwrap_or_default();
+    let domains: Vec<&str> = standing.iter().map(|one| one.domain.as_str()).collect();
+    match domains.as_slice() {
+        [] => "no daemon is running, so nothing is in force".to_owned(),
+        domains => format!(
+            "no daemon is running, but one that was killed has left {} as it was, perhaps stopped; `tailbound revert` \
+             takes it back",
+            domains.join(", ")
+        ),
+    }
+}
 
 /// Prints the active reservations.
 pub fn carry_out(output: &Output) -> Result<(), Failure> {
@@ -25,7 +40,7 @@ pub fn carry_out(output: &Output) -> Result<(), Failure> {
     let mut client = match Client::connect(&state_directory()) {
         Ok(client) => client,
         Err(ClientError::NotRunning { .. }) => {
-            output.note("no daemon is running, so nothing is in force");
+            output.note(without_daemon());
             return output.rows(&header, &[], &serde_json::json!({ "reservations": [] }));
         }
         Err(error) => return Err(Failure::from_error(error)),

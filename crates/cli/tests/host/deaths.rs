@@ -177,3 +177,34 @@ fn a_command_goes_with_the_one_that_reserved_for_it() {
         bench.assert_clean(&domain);
     }
 }
+
+#[test]
+fn status_says_what_is_left_where_daemon_and_watchdog_were_killed_together() {
+    let Some(bench) = Bench::enforcing("deaths::together") else {
+        return;
+    };
+    if !redis_is_here("deaths::together") {
+        return;
+    }
+    let service = Service::start(&bench);
+    let before = service.standing();
+    bench.write("one.toml", &description(service.0.id()));
+    let applied = bench.run(&["apply", "one.toml"]);
+    assert_eq!(applied.status, Some(0), "{}", applied.err);
+    let mut client = bench.client().unwrap();
+    let watchdog = client.status().unwrap().watchdog.pid.unwrap();
+    let both = [client.daemon_pid(), watchdog].map(|pid| pid.to_string());
+    let killed = Command::new("kill").arg("-KILL").args(both).status();
+    assert!(killed.unwrap().success());
+    let left = bench.run(&["status"]);
+    let names_it = left.err.contains("left survivor as it was");
+    assert!(names_it, "{}", left.err);
+    assert_eq!(bench.run(&["revert"]).status, Some(0));
+    service.await_standing(&before, "after revert");
+    let nothing = bench.run(&["status"]);
+    assert!(
+        nothing.err.contains("so nothing is in force"),
+        "{}",
+        nothing.err
+    );
+}
