@@ -113,7 +113,7 @@ found login "$(systemctl show --property ActiveState --value "$scope")"
 found login "$(systemctl show --property Delegate --value "$scope")"
 found login "marked $(python3 -c 'import os, sys; print(os.getxattr(sys.argv[1], "trusted.delegate").decode())' \
     "/sys/fs/cgroup/tailbound.slice/$scope")"
-systemctl stop "$scope"
+systemctl stop "$scope" || kill "$starter"
 wait "$starter"
 found login "status $?"
 found login "left $(busy login | wc -l) and $(pgrep --full --count 'sleep 1002')"
