@@ -43,8 +43,8 @@ pub(super) fn limit_stanza() -> impl TypedValueParser<Value = LimitStanza> {
         })
     };
     PossibleValuesParser::new(LimitStanza::ALL.map(value)).map(|text| {
-        let form = LimitStanza::ALL.into_iter();
-        let named = form.filter(|form| form.name() == text).last();
+        let mut forms = LimitStanza::ALL.into_iter();
+        let named = forms.find(|form| form.name() == text);
         named.unwrap_or(LimitStanza::Kubernetes)
     })
 }
