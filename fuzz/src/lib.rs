@@ -17,6 +17,7 @@ pub mod load_replies;
 pub mod machine_monitor;
 pub mod modes_journal;
 pub mod notations;
+pub mod nri;
 pub mod report;
 pub mod rt_app;
 pub mod sweep;

@@ -259,14 +259,8 @@ fn recorded(test: &str, stage: &ModesStage, client: &mut Client) -> Option<(Vec<
 #[test]
 fn the_kernel_s_trace_shows_no_domain_beyond_its_budget() {
     let test = "the_kernel_s_trace_shows_no_domain_beyond_its_budget";
-    let (ds_freeze, queue) = (BackendKind::DsFreeze, RequestsMeanwhile::Queue);
-    let set = ModesStage::set(
-        test,
-        (ds_freeze, BudgetScope::EachCpu),
-        PERIOD,
-        &MODES,
-        queue,
-    );
+    let ds_freeze = (BackendKind::DsFreeze, BudgetScope::EachCpu);
+    let set = ModesStage::set(test, ds_freeze, PERIOD, &MODES, RequestsMeanwhile::Queue);
     let Some((stage, mut client)) = set else {
         return;
     };

@@ -21,7 +21,7 @@ use tailbound_time::{Clock, Duration, Instant};
 
 use self::boost::Boost;
 use self::escape::EscapeSign;
-use self::rest::Rest;
+use self::rest::DomainRest;
 use self::usage_meter::UsageMeter;
 use super::budget_seqlock::BudgetSeqlock;
 use super::error::ManagerError;
@@ -110,7 +110,7 @@ pub(super) struct ServedState {
     shortest_poll: Duration,
     server: Option<FixedGridServer>,
     next_look: Option<Instant>,
-    rest: Option<Rest>,
+    rest: Option<DomainRest>,
     used_before: Duration,
     /// What the allowance of the CPU has been told of.
     used_accounted: Duration,

@@ -118,15 +118,7 @@ impl LatticeResponses<'_> {
         let shift = half(transform.forward(&[0.0, 1.0]));
         let empty = self.passages.empty(self.start, idle_until, budget);
         let job = half(transform.forward(job));
-        let mut idle = IdleTime {
-            position: job
-                .iter()
-                .zip(&shift)
-                .map(|(p, s)| *p * (1.0 - *s))
-                .collect(),
-            step: &step,
-            shift: &shift,
-        };
+        let mut idle = IdleTime::from_now(&job, &step, &shift);
         // The work ahead, less the steps of the sum that an empty queue lets pass: its running sums are what is done.
         let mut ahead = product(&half(transform.forward(self.counting(columns))), &job);
         let mut advance = |ahead: &mut [Complex], n: usize| match n.checked_sub(idle_until) {
@@ -265,7 +257,17 @@ struct IdleTime<'a> {
     shift: &'a [Complex],
 }
 
-impl IdleTime<'_> {
+impl<'a> IdleTime<'a> {
+    /// The steps from now on, for a job with this transform.
+    fn from_now(job: &[Complex], step: &'a [Complex], shift: &'a [Complex]) -> Self {
+        let difference = |(p, s): (&Complex, &Complex)| *p * (1.0 - *s);
+        Self {
+            position: job.iter().zip(shift).map(difference).collect(),
+            step,
+            shift,
+        }
+    }
+
     /// Takes steps in which the queue is empty with the probabilities `empty`.
     fn pass(&mut self, ahead: &mut [Complex], empty: &[f64]) {
         let values = ahead.iter_mut().zip(&mut self.position);
@@ -502,6 +504,7 @@ fn direct(long: &[f64], short: &[f64]) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::expect_used)]
     use super::*;
 
     #[test]

@@ -10,7 +10,7 @@ const LONGEST_REST: Duration = Duration::from_millis(100);
 /// A rest, which ends as soon as the domain has used a little: its alarm is armed for that. All the while it has its
 /// whole budget, which every replenishment would leave as it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rest {
+pub(super) struct DomainRest {
     /// A grid point: when it ends if nobody runs.
     pub(super) until: Instant,
     /// What the domain had used when it began.
@@ -35,7 +35,7 @@ impl ServedState {
         let until = server.next_replenishment() + parameters.period * (periods - 1);
         let armed = self.alarm.as_ref().map(|alarm| alarm.arm(SHORTEST_ARMED));
         if matches!(armed, Some(Ok(()))) {
-            self.rest = Some(Rest { until, used });
+            self.rest = Some(DomainRest { until, used });
         } else {
             self.next_look = Some(now);
         }
