@@ -139,6 +139,7 @@ fn as_a_unit(findings: &BTreeMap<String, Vec<String>>, log: &str) {
         "the unit stays",
         "enabled",
         "reserved by a service",
+        "reserved after its restart",
         "reserved after SIGKILL of the daemon",
         "reserved after SIGKILL of the holder",
         "ordinary",

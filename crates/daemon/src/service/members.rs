@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time;
 
-use tailbound_enforcement::{KernelView, LinuxKernel, Probe, ReservationRequest};
+use tailbound_enforcement::{KernelView, LinuxKernel, Probe, ReservationRequest, Target};
 use tailbound_linux::clock::Monotonic;
 use tailbound_model::WhenEmpty;
 use tailbound_time::{Clock, Instant};
@@ -118,8 +118,15 @@ impl<R: LeasedReservations + Send + 'static> DaemonService<R> {
         owner: Option<&LeaseOwner>,
         claimed: &BTreeSet<String>,
     ) -> VacancyRule {
-        if owner != Some(&LeaseOwner::Persistent) || claimed.contains(&probe.domain) {
-            return VacancyRule::Hold;
+        let is_claimed = claimed.contains(&probe.domain);
+        let is_named = matches!(probe.target, Target::NamedCgroup(_));
+        match owner {
+            Some(LeaseOwner::Persistent) if !is_claimed => {}
+            // Whoever holds it for a unit or container holds it through restarts.
+            Some(LeaseOwner::Connection(_)) if !is_claimed && is_named => {
+                return VacancyRule::Keep;
+            }
+            _ => return VacancyRule::Hold,
         }
         let given = self.members.lock().rules.get(&probe.domain).copied();
         let by_target = match probe.target.cgroup() {

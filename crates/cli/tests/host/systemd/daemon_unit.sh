@@ -16,7 +16,8 @@ systemctl daemon-reload
 systemd-analyze verify --man=no tailboundd.service tailboundd.socket tailbound.slice tailbound-apply@sixth.service tailbound-nri.service tailbound-metrics.service 2>&1 | grep tailbound | while read -r line; do
     found verify "$line"
 done
-systemd-run --quiet --unit sixth sh -c 'while : sixth; do :; done'
+# No command with a semicolon: systemd 252 reads it wrongly from a transient unit after a reload, which `enable` is.
+systemd-run --quiet --unit sixth -p StandardOutput=null yes sixth
 
 # Whoever needs the daemon has systemd start it.
 tailbound apply --unit sixth --budget 1ms --period 10ms --cpus 1 >/out/sixth 2>&1
@@ -46,6 +47,8 @@ tailbound revert sixth >>/out/sixth 2>&1
 systemctl enable --quiet tailbound-apply@sixth && found sixth enabled
 systemctl start tailbound-apply@sixth
 main_is_reserved sixth && found sixth "reserved by a service"
+systemctl restart sixth
+until_true main_is_reserved sixth && found sixth "reserved after its restart"
 systemctl kill --kill-who main --signal KILL tailboundd
 until_true sixth_is_reserved_by_another tailboundd "$daemon" && found sixth "reserved after SIGKILL of the daemon"
 holder=$(main_of tailbound-apply@sixth)
