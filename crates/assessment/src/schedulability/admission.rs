@@ -208,7 +208,12 @@ impl JudgedReservations {
             let named = domains.iter();
             named.filter_map(|name| Some((name.as_str(), self.reservations.get(name)?)))
         };
-        let limited = here().filter(|(_, one)| one.is_limited());
+        // The kernel books some on CPUs, too, that they never run on.
+        let elsewhere = self
+            .on_host(host)
+            .filter(|(name, _)| !domains.iter().any(|here| here == name));
+        let limited = here().chain(elsewhere);
+        let limited = limited.filter(|(_, one)| one.is_limited());
         let limited: Vec<Reserved<'_>> = limited.map(|(name, one)| one.reserved(name)).collect();
         let all: Vec<Reserved<'_>> = here().map(|(name, one)| one.reserved(name)).collect();
         let alone = all.iter().filter(|one| one.backend.gives_whole_cpus());
@@ -250,16 +255,21 @@ impl JudgedReservations {
         }
     }
 
+    /// The reservations on a host, by name.
+    fn on_host(&self, host: &str) -> impl Iterator<Item = (&str, &JudgedReservation)> {
+        let is_here = move |name: &str| {
+            let mut on = self.on.iter();
+            on.any(|((other, _), domains)| other == host && domains.iter().any(|one| one == name))
+        };
+        let named = self.reservations.iter();
+        let named = named.map(|(name, one)| (name.as_str(), one));
+        named.filter(move |(name, _)| is_here(name))
+    }
+
     /// Why the virtual CPUs of a host's hypervisor do not all get their budgets, if so.
     fn misfit(&self, host: &str) -> Option<String> {
-        let on_host = |name: &&String| {
-            let mut on = self.on.iter();
-            on.any(|((other, _), domains)| other == host && domains.contains(name))
-        };
-        let names = self.reservations.keys().filter(on_host);
-        let pooled =
-            names.filter_map(|name| self.reservations.get(name).filter(|one| one.is_pooled()));
-        let vcpus = pooled.flat_map(|one| {
+        let pooled = self.on_host(host).map(|(_, one)| one);
+        let vcpus = pooled.filter(|one| one.is_pooled()).flat_map(|one| {
             let interface = &one.interface;
             std::iter::repeat_n((interface.budget, interface.period), one.vcpus)
         });
