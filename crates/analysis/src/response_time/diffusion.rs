@@ -1,7 +1,7 @@
 //! The workload at period starts as it looks from far: a Brownian motion with drift, absorbed a little below zero.
 //!
-//! The motion proves nothing. One step of it is about the sum of what thousands of periods change under heavy load, so
-//! that a search for the workload's law which goes by it needs a few dozen.
+//! The motion proves nothing. Under heavy load, one step of it changes the law about as much as thousands of periods do, so
+//! that a search for the law that takes such steps needs a few dozen of them.
 
 /// The moments of what a period brings and takes, in steps of a lattice.
 #[derive(Clone, Copy, Debug)]

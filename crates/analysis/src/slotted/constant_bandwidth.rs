@@ -407,7 +407,7 @@ impl<'a> Pass<'a> {
 
     /// Adds the jobs that the budget of the period they come in suffices for: they are done when
     /// a CPU of its own would be. What it has served is rounded towards `end`, by a slot at
-    /// most. Whether `watch` lets the computation come to its end.
+    /// most. The result is false where `watch` stops the computation.
     fn same_period(
         &self,
         starts: &[f64],

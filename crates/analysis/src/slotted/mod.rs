@@ -318,7 +318,7 @@ mod tests {
         }
     }
 
-    /// What is not stopped is the whole answer, however late the stop would have come.
+    /// An answer is whole unless it is stopped, however late the stop would have come.
     #[test]
     fn an_answer_that_is_not_stopped_is_whole() {
         for query in queries() {

@@ -512,7 +512,7 @@ fn walk(
 /// what was left before, has been served from the start of the period on; one that comes later,
 /// when all that came since the server ran out of work has been served from the next period on.
 /// Whoever comes later is not done earlier, so that the jobs of a piece are done between those
-/// that come at its two ends. Whether `watch` lets the computation come to its end.
+/// that come at its two ends. The result is false where `watch` stops the computation.
 fn responses(
     plan: &SlotPlan,
     starts: &[f64],

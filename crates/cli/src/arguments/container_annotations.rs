@@ -38,7 +38,7 @@ impl ContainerLimitArguments {
 /// Arguments of `oci-hook`.
 #[derive(Debug, Default, Args)]
 pub struct OciHookArguments {
-    /// What one container may ask for.
+    /// The bounds of what one container may ask for.
     #[command(flatten)]
     pub limits: ContainerLimitArguments,
     /// Print the file for the hooks.d folder of podman and CRI-O, with the limits given, in place of being a hook. PROGRAM
@@ -50,7 +50,7 @@ pub struct OciHookArguments {
 /// Arguments of `nri-plugin`.
 #[derive(Debug, Args)]
 pub struct NriPluginArguments {
-    /// What one container may ask for.
+    /// The bounds of what one container may ask for.
     #[command(flatten)]
     pub limits: ContainerLimitArguments,
     /// The socket at which the runtime takes plugins. A runtime that has started this command itself gives it a connection

@@ -43,7 +43,7 @@ impl AnnotatedContainer {
     /// so that `target` is none.
     ///
     /// # Errors
-    /// What is wrong with the annotations, or why the reservation is refused.
+    /// The annotation that is wrong, or the reason for which the reservation is refused.
     pub fn reserve(
         &self,
         limits: &ContainerLimits,

@@ -208,7 +208,7 @@ fn poisson_window(mean: f64) -> (usize, Vec<f64>) {
 pub(super) fn poisson_window_into(mean: f64, window: &mut Vec<f64>) -> usize {
     let mode = mean.floor().max(0.0) as usize;
     window.clear();
-    // What is not negligible lies within about nine standard deviations of the mean.
+    // Probabilities that are not negligible lie within about nine standard deviations of the mean.
     let side = 9.0 * mean.sqrt() + 40.0;
     window.reserve(2 * side as usize);
     let (mut value, per_event) = (1.0, 1.0 / mean);

@@ -1,8 +1,8 @@
 //! Deferrable servers whose budget is next to never used up, which are as good as a CPU of their own.
 //!
 //! Let w be the workload at the start of a period, X what comes in it, and J the job that is looked at, in period k. If
-//! w + X is at most B in the period before, then the server is idle there at some moment, since B is below P, and from
-//! that moment on its workload is that of a CPU of its own, until a budget is used up. No budget is used up in period k if w + X + J
+//! w + X is at most B in the period before, then the server is idle there at some moment, since B is below P. From then on
+//! the workload is that of a CPU of its own, until a budget is used up. No budget is used up in period k if w + X + J
 //! is at most B there; and if in the period after it w + X is, too, the job is done by its end. So the response differs
 //! with no more than three times the probability of w + X + J > B, for which Chernoff's bound holds with Lundberg's
 //! bound of w:
