@@ -13,6 +13,7 @@ mod interface;
 mod modes;
 mod reservation;
 mod subject;
+mod trace;
 mod values;
 
 #[cfg(test)]
@@ -50,6 +51,10 @@ pub use modes::{
 };
 pub use reservation::{OptionPlace, ReservationArguments};
 pub use subject::AnswerSubject;
+pub use trace::{
+    ExplainArguments, TraceArguments, TraceExportArguments, TraceRecordArguments,
+    TraceReportArguments, TraceWhat,
+};
 use values::{limit_stanza, listen_address, probability, scale, scheduling, server_rule};
 
 /// Predict, enforce and measure the latency of time-sensitive services on shared Linux hosts.
@@ -139,6 +144,10 @@ pub enum Verb {
     Measure(MeasureArguments),
     /// How far two measured distributions are apart.
     Compare(CompareArguments),
+    /// Record the kernel's events, and look into recordings.
+    Trace(TraceArguments),
+    /// What every slow request of a run waited for.
+    Explain(ExplainArguments),
     /// Fit a model of execution times to recorded runs.
     Model(ModelArguments),
     /// Render a result document again: HTML, SVG, PNG or tables.
@@ -551,6 +560,9 @@ pub struct RunArguments {
     /// Predict and simulate only: nothing is started, enforced or measured.
     #[arg(long)]
     pub simulate_only: bool,
+    /// Record the kernel's events while it is measured, into raw/ of the results, for `tailbound explain`.
+    #[arg(long, conflicts_with_all = ["command", "simulate_only", "dry_run"])]
+    pub trace: bool,
     /// The command and its arguments.
     #[arg(last = true, group = "subject")]
     pub command: Vec<String>,

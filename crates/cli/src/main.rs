@@ -68,6 +68,8 @@ fn carry_out(verb: Verb, output: &Output) -> Result<(), Failure> {
         Verb::Run(arguments) => verbs::run_command::carry_out(&arguments, output),
         Verb::Measure(arguments) => verbs::measure::carry_out(&arguments, output),
         Verb::Compare(arguments) => verbs::compare::carry_out(&arguments, output),
+        Verb::Trace(arguments) => verbs::trace::carry_out(&arguments, output),
+        Verb::Explain(arguments) => verbs::explain::carry_out(&arguments, output),
         Verb::Model(arguments) => verbs::model::carry_out(&arguments, output),
         Verb::Report(arguments) => verbs::report::carry_out(&arguments, output),
         Verb::Schema => verbs::schema::carry_out(output),

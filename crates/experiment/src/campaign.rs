@@ -18,7 +18,7 @@ use crate::calibrations::{Calibrating, Condition, RoundCounts};
 use crate::host_check::{Obstacle, obstacle_of_run};
 use crate::host_set::HostSet;
 use crate::programs::Surroundings;
-use crate::repetition::{Bench, Repetition};
+use crate::repetition::{Bench, Repetition, RepetitionSlot};
 use crate::results::{Findings, Results};
 use crate::testbed::Testbed;
 use crate::{ExperimentError, ExperimentStep, Observer};
@@ -59,6 +59,8 @@ pub struct CampaignOptions {
     pub history: Option<PathBuf>,
     /// The modes of the description, to be changed while it is measured as described.
     pub modes: Option<ModeTable>,
+    /// Record the kernel's events while it is measured, for `tailbound explain`.
+    pub trace: bool,
 }
 
 /// Runs the experiment of `loaded` and returns what it found out.
@@ -100,6 +102,7 @@ pub fn run(
         seed,
         stop,
         modes: options.modes.as_ref(),
+        recordings: options.trace.then(|| options.out.join("raw")),
     };
     let (mut testbed, mut record) = (None, None);
     if !simulated_only {
@@ -300,13 +303,13 @@ fn host_is_fit(
 
 /// What a campaign asks of the running system.
 trait Measurable {
-    /// Measures a variant once, as part of the whole from `done.0` to `done.1`.
+    /// Measures a variant once.
     fn repeat(
         &mut self,
         variant: &Variant,
         deployment: &Deployment,
         observer: &mut dyn Observer,
-        done: (f64, f64),
+        slot: RepetitionSlot,
     ) -> Result<Repetition, ExperimentError>;
 
     /// Whether every program that should run still does.
@@ -328,10 +331,10 @@ impl Measurable for Rig<'_, '_> {
         variant: &Variant,
         deployment: &Deployment,
         observer: &mut dyn Observer,
-        done: (f64, f64),
+        slot: RepetitionSlot,
     ) -> Result<Repetition, ExperimentError> {
         let Self { bench, testbed } = self;
-        bench.repeat(testbed, variant, deployment, observer, done)
+        bench.repeat(testbed, variant, deployment, observer, slot)
     }
 
     fn check_alive(&mut self) -> Result<(), ExperimentError> {
@@ -355,10 +358,14 @@ fn measure_all(
     let order = interleaved(variants);
     let count = order.len() as f64;
     for (index, variant) in order.iter().enumerate() {
-        let done = (
-            0.06 + 0.94 * index as f64 / count,
-            0.06 + 0.94 * (index + 1) as f64 / count,
-        );
+        let earlier = order[..index].iter().filter(|one| one.name == variant.name);
+        let slot = RepetitionSlot {
+            number: earlier.count() + 1,
+            done: (
+                0.06 + 0.94 * index as f64 / count,
+                0.06 + 0.94 * (index + 1) as f64 / count,
+            ),
+        };
         if rig.is_stopped() {
             findings
                 .interrupted
@@ -368,7 +375,7 @@ fn measure_all(
         if findings.refused(&variant.name) {
             continue;
         }
-        match rig.repeat(variant, &deployments[&variant.name], observer, done) {
+        match rig.repeat(variant, &deployments[&variant.name], observer, slot) {
             Ok(repetition) => {
                 let ended_early = ended_early(&repetition);
                 findings.add(&variant.name, repetition);

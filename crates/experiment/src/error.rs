@@ -6,6 +6,9 @@
 /// with the reason.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
+    /// The kernel's events cannot be recorded.
+    #[error(transparent)]
+    Recorder(#[from] tailbound_recorder::RecorderError),
     /// A domain of which nothing runs.
     #[error("domain \"{domain}\" does not run")]
     NotRunning {

@@ -50,6 +50,7 @@ impl PredictedRun {
     ) -> Bench<'a> {
         let description = &loaded.description;
         Bench {
+            recordings: None,
             loaded,
             inputs,
             duration: self.duration.unwrap_or(description.experiment.duration),

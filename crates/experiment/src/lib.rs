@@ -19,6 +19,7 @@ mod measured_sample;
 pub mod mode_changes;
 mod observer;
 pub mod programs;
+pub mod recorded_run;
 pub mod repetition;
 pub mod reservation_lease;
 pub mod result_folder;

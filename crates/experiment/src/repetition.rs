@@ -1,20 +1,24 @@
 //! One repetition of one variant: reserve, drive, measure, take back.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-use tailbound_enforcement::LedgerSummary;
-use tailbound_measurement::{Measurement, Progress, SupplySampler, SupplyTrace, calibration_round};
+use tailbound_enforcement::{LedgerSummary, ReservationRequest, Target};
+use tailbound_measurement::{
+    Calibration, Measurement, Progress, SupplySampler, SupplyTrace, calibration_round,
+};
 use tailbound_model::{Cpu, CpuSet, InputFiles, LoadedDescription, Variant};
 use tailbound_modes::manager::Report;
 use tailbound_modes::table::ModeTable;
 use tailbound_time::Duration;
 
 use crate::bands::supply_process;
-use crate::calibrations::Condition;
+use crate::calibrations::{Calibrations, Condition};
 use crate::load_run::{LoadRun, generator_cpu};
 use crate::mode_changes::ModeChangeWatch;
+use crate::recorded_run::{EndedRecording, RunRecording, recorded_domain};
 use crate::reservation_lease::ReservationLease;
 use crate::testbed::Testbed;
 use crate::{ExperimentError, ExperimentStep, Observer};
@@ -34,6 +38,17 @@ pub struct Repetition {
     pub mode_changes: Vec<Report>,
     /// The supply of the reserved CPUs while services were driven; empty where it could not be sampled.
     pub supply: Vec<SupplyTrace>,
+    /// The kernel's events, where they were recorded.
+    pub recording: Option<EndedRecording>,
+}
+
+/// The place of a repetition in a campaign.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RepetitionSlot {
+    /// The repetition of its variant, from 1.
+    pub number: usize,
+    /// From which share of the campaign to which it lasts.
+    pub done: (f64, f64),
 }
 
 impl Repetition {
@@ -60,6 +75,8 @@ pub struct Bench<'a> {
     pub stop: &'a AtomicBool,
     /// The modes, if there are any.
     pub modes: Option<&'a ModeTable>,
+    /// The folder that recordings of the kernel's events are written to, if they are asked for.
+    pub recordings: Option<PathBuf>,
 }
 
 impl Bench<'_> {
@@ -74,12 +91,12 @@ impl Bench<'_> {
         variant: &Variant,
         deployment: &Deployment,
         observer: &mut dyn Observer,
-        done: (f64, f64),
+        slot: RepetitionSlot,
     ) -> Result<Repetition, ExperimentError> {
         if variant.neighbours {
             testbed.start_neighbours()?;
         }
-        let outcome = self.under_reservation(testbed, variant, deployment, observer, done);
+        let outcome = self.under_reservation(testbed, variant, deployment, observer, slot);
         testbed.stop_neighbours();
         outcome
     }
@@ -90,20 +107,27 @@ impl Bench<'_> {
         variant: &Variant,
         deployment: &Deployment,
         observer: &mut dyn Observer,
-        done: (f64, f64),
+        slot: RepetitionSlot,
     ) -> Result<Repetition, ExperimentError> {
         let requests = testbed.requests(deployment)?;
         let modes = self.modes.filter(|_| variant.has_modes());
         let mut lease = ReservationLease::take(&requests, modes, self.stop)?;
         let watch = modes.map(|_| ModeChangeWatch::begin()).transpose()?;
         let sampler = SupplySampler::start(&reserved_cpus(deployment))?;
-        let measured = self.drive_all(testbed, variant, &lease, observer, done);
+        let mut recording = self.begin_recording(testbed, variant, &requests, slot)?;
+        let watched = (&lease, recording.as_mut());
+        let measured = self.drive_all(testbed, variant, watched, observer, slot.done);
         // What could not be sampled while services were calibrated was said then.
         let supply = sampler.finish().unwrap_or_default();
         let mode_changes = watch.map_or_else(Vec::new, ModeChangeWatch::end);
+        let measured = measured?;
+        let calibrations = (&testbed.calibrations, deployment);
+        let recording = recording
+            .map(|recording| self.end_recording(recording, &measured, calibrations, variant, slot));
         let mut repetition = Repetition {
-            measured: measured?,
+            measured,
             mode_changes,
+            recording: recording.transpose()?,
             supply,
             ..Repetition::default()
         };
@@ -167,17 +191,66 @@ impl Bench<'_> {
         Ok(drifts)
     }
 
+    /// Begins to record the kernel's events, if that is asked for.
+    fn begin_recording(
+        &self,
+        testbed: &mut Testbed<'_>,
+        variant: &Variant,
+        requests: &[ReservationRequest],
+        slot: RepetitionSlot,
+    ) -> Result<Option<RunRecording>, ExperimentError> {
+        let Some(folder) = &self.recordings else {
+            return Ok(None);
+        };
+        let mut domains = Vec::new();
+        for name in self.loaded.description.domains.keys() {
+            let neighbour = testbed.neighbour(name).map(Target::Processes);
+            let target = neighbour.or_else(|| testbed.target(name).unwrap_or_default());
+            let request = requests.iter().find(|request| request.domain == *name);
+            domains.push(recorded_domain(name, target.as_ref(), request));
+        }
+        let services = self.loaded.description.services.values();
+        let mut generators =
+            services.map(|service| generator_cpu(&self.loaded.description, service));
+        let own_cpu = generators.next().flatten().map(|cpu| cpu.0);
+        let path = folder.join(format!("{}-{}.trace", variant.name, slot.number));
+        RunRecording::begin(path, domains, own_cpu).map(Some)
+    }
+
+    /// Writes the loads into a recording and ends it.
+    fn end_recording(
+        &self,
+        recording: RunRecording,
+        measured: &BTreeMap<String, Measurement>,
+        (calibrations, deployment): (&Calibrations, &Deployment),
+        variant: &Variant,
+        slot: RepetitionSlot,
+    ) -> Result<EndedRecording, ExperimentError> {
+        let run = format!("{}, repetition {}", variant.name, slot.number);
+        for (name, service) in &self.loaded.description.services {
+            let Some(measured) = measured.get(name) else {
+                continue;
+            };
+            let condition = Condition::of(variant, deployment.reserved.get(&service.domain));
+            let calibration = calibrations.of(name, condition);
+            let calibrated = calibration.and_then(|one| mean_execution(measured, one));
+            recording.note_load(measured, &service.domain, &run, calibrated)?;
+        }
+        recording.end()
+    }
+
     /// Drives every service at the same time, each from its own generator.
     fn drive_all(
         &self,
         testbed: &Testbed<'_>,
         variant: &Variant,
-        lease: &ReservationLease,
+        (lease, mut recording): (&ReservationLease, Option<&mut RunRecording>),
         observer: &mut dyn Observer,
         done: (f64, f64),
     ) -> Result<BTreeMap<String, Measurement>, ExperimentError> {
         let description = &self.loaded.description;
         let (sender, received) = mpsc::channel();
+        let mut unnoted = None;
         let results = std::thread::scope(|scope| {
             let mut running = Vec::new();
             for (index, (name, service)) in description.services.iter().enumerate() {
@@ -209,6 +282,11 @@ impl Bench<'_> {
             drop(sender);
             let mut loss = None;
             for (index, progress) in received.iter().enumerate() {
+                if let Some(recording) = &mut recording {
+                    if let Err(error) = recording.note_progress() {
+                        unnoted = Some(error);
+                    }
+                }
                 if loss.is_none() {
                     loss = lease.loss();
                     if let Some(loss) = &loss {
@@ -222,6 +300,9 @@ impl Bench<'_> {
                 .map(std::thread::ScopedJoinHandle::join)
                 .collect::<Vec<_>>()
         });
+        if let Some(error) = unnoted {
+            return Err(error);
+        }
         let mut all = BTreeMap::new();
         for result in results {
             match result {
@@ -257,4 +338,18 @@ fn tell(
         done: done.0 + (done.1 - done.0) * share.min(1.0),
         begins,
     });
+}
+
+/// The mean calibrated execution time of the requests that were measured: that of their tasks.
+fn mean_execution(measured: &Measurement, calibration: &Calibration) -> Option<Duration> {
+    let means = measured.tasks.iter().map(|task| {
+        let times = calibration.execution_times.get(task)?;
+        Some(times.mean()?.low.as_nanos())
+    });
+    let means: Vec<Option<u64>> = means.collect();
+    let requests = measured.records.iter();
+    let each = requests.map(|record| means.get(record.task as usize).copied().flatten());
+    let sum: Option<u128> = each.map(|mean| mean.map(u128::from)).sum();
+    let count = measured.records.len().max(1) as u128;
+    sum.map(|sum| Duration::from_nanos((sum / count) as u64))
 }

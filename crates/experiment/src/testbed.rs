@@ -166,6 +166,12 @@ impl<'a> Testbed<'a> {
         Ok(binding::target(description, domain, Some(&started))?)
     }
 
+    /// The processes of a domain without a reservation or a service, if it runs.
+    pub fn neighbour(&mut self, domain: &str) -> Option<Vec<u32>> {
+        let programs = self.neighbours.get_mut(domain);
+        programs.map(|programs| programs.started())
+    }
+
     /// Whether every program that should run still does.
     ///
     /// # Errors

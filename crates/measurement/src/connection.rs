@@ -70,6 +70,14 @@ impl Connection {
         Ok(())
     }
 
+    /// This end, as [`tailbound_linux::sockets`] names ends.
+    ///
+    /// # Errors
+    /// What the kernel says of the descriptor.
+    pub(crate) fn end(&self) -> io::Result<String> {
+        self.stream.end()
+    }
+
     /// Whether something is left to write.
     pub(crate) fn wants_to_write(&self) -> bool {
         self.written < self.out.len()

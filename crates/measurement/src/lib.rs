@@ -34,7 +34,9 @@ pub use endpoint::Endpoint;
 pub use error::MeasurementError;
 pub use host::{fingerprint, fingerprint_line};
 pub use load::measure;
-pub use measurement::{Counts, Measurement, Progress, RecordOutcome, RequestRecord};
+pub use measurement::{
+    ClientConnection, Counts, Measurement, Progress, RecordOutcome, RequestRecord,
+};
 pub use noise::{Noise, noise};
 pub use overheads::{MeasuredOverheads, OverheadPlan, measure_overheads};
 pub use plan::{LoadPlan, Release};

@@ -79,6 +79,17 @@ impl RequestRecord {
     }
 }
 
+/// The connection of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientConnection {
+    /// Index into [`Measurement::tasks`].
+    pub task: u32,
+    /// Which of the task's clients.
+    pub client: u32,
+    /// Our end, as the kernel's tables name it ([`tailbound_linux::sockets`]).
+    pub end: String,
+}
+
 /// How far a measurement is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -133,6 +144,12 @@ pub struct Measurement {
     /// Every request, the warm-up's included, in the order of the intended times.
     #[serde(skip)]
     pub records: Vec<RequestRecord>,
+    /// The connections that the requests went over.
+    #[serde(skip)]
+    pub connections: Vec<ClientConnection>,
+    /// The thread of the load generator.
+    #[serde(skip)]
+    pub generator_thread: Option<u32>,
 }
 
 impl Measurement {

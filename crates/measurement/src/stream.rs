@@ -5,6 +5,8 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
+use tailbound_linux::sockets::{tcp_end, unix_end};
+
 /// A connected socket of either kind; never blocks.
 #[derive(Debug)]
 pub(crate) enum Stream {
@@ -32,6 +34,17 @@ impl Stream {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         Ok(Self::Tcp(stream))
+    }
+
+    /// This end, as [`tailbound_linux::sockets`] names ends.
+    ///
+    /// # Errors
+    /// What the kernel says of the descriptor.
+    pub(crate) fn end(&self) -> io::Result<String> {
+        match self {
+            Self::Unix(stream) => unix_end(stream),
+            Self::Tcp(stream) => stream.local_addr().map(tcp_end),
+        }
     }
 
     /// Writes what the kernel takes now of `bytes`; returns how many those were.

@@ -113,6 +113,8 @@ pub struct BackendTraits {
     pub longest_period: Duration,
     /// The smallest budget that it takes.
     pub smallest_budget: Duration,
+    /// The function of the kernel's timer that gives the budget back, where the kernel does.
+    pub replenishing_timer: Option<&'static str>,
     /// Why simulation does not follow it, if so.
     pub not_simulated: Option<&'static str>,
     /// The options of a reservation that it takes.
@@ -241,6 +243,7 @@ const NO_BUDGET: BackendTraits = BackendTraits {
     shortest_period: Duration::from_nanos(1),
     longest_period: Duration::MAX,
     smallest_budget: Duration::from_nanos(1),
+    replenishing_timer: None,
     not_simulated: None,
     options: &[],
 };
@@ -304,6 +307,7 @@ const DS_FREEZE: BackendTraits = BackendTraits {
     shortest_period: Duration::from_micros(500),
     longest_period: Duration::from_secs(60),
     smallest_budget: Duration::from_micros(100),
+    replenishing_timer: None,
     not_simulated: None,
     options: &[],
 };
@@ -320,6 +324,7 @@ const RT_GROUP: BackendTraits = BackendTraits {
     shortest_period: Duration::from_millis(2),
     longest_period: Duration::from_secs(100),
     smallest_budget: Duration::from_micros(500),
+    replenishing_timer: Some("sched_rt_period_timer"),
     ..DS_FREEZE
 };
 
@@ -337,6 +342,7 @@ const DEADLINE: BackendTraits = BackendTraits {
     shortest_period: Duration::from_micros(100),
     longest_period: Duration::from_micros(1 << 22),
     smallest_budget: Duration::from_nanos(1024),
+    replenishing_timer: Some("dl_task_timer"),
     ..DS_FREEZE
 };
 
@@ -361,6 +367,7 @@ const CFS_QUOTA: BackendTraits = BackendTraits {
     shortest_period: Duration::from_millis(1),
     longest_period: Duration::from_secs(1),
     smallest_budget: Duration::from_millis(1),
+    replenishing_timer: Some("sched_cfs_period_timer"),
     options: &[BURST],
     ..NO_BUDGET
 };

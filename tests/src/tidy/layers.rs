@@ -7,10 +7,10 @@ use super::Finding;
 pub const LAYERS: [&[&str]; 12] = [
     &["time", "fourier", "shared-memory", "epoch-model", "nri"],
     &["model"],
-    &["distribution", "execution-time", "reservation"],
+    &["distribution", "execution-time", "reservation", "trace"],
     &["analysis", "simulator"],
     &["assessment", "linux", "manifest", "sweep"],
-    &["enforcement", "measurement", "trace", "pubsub"],
+    &["enforcement", "measurement", "recorder", "pubsub"],
     &["control"],
     &["modes", "fleet", "report", "subsystem", "top"],
     &["modes-service", "modes-report"],

@@ -8,6 +8,7 @@ pub mod calculate;
 pub mod check;
 pub mod compare;
 pub mod doctor;
+pub mod explain;
 pub mod generate;
 pub mod import;
 pub mod interface;
@@ -38,6 +39,7 @@ mod size_file;
 mod size_queue;
 pub mod status;
 pub mod sweep;
+pub mod trace;
 mod transitions;
 
 use std::path::Path;

@@ -140,7 +140,7 @@ fn watch_over(
 }
 
 /// The command's exit status as ours.
-fn pass_on(status: ExitStatus) -> Result<(), Failure> {
+pub(in crate::verbs) fn pass_on(status: ExitStatus) -> Result<(), Failure> {
     if status.success() {
         return Ok(());
     }
@@ -158,6 +158,14 @@ fn wait(held: &mut HeldCommand, stop: &AtomicBool) -> Result<ExitStatus, Failure
     if !stop.load(Ordering::SeqCst) {
         held.release()?;
     }
+    until_ended(held, stop)
+}
+
+/// Waits for the end of a command; asks it to end when the user wants to stop.
+pub(in crate::verbs) fn until_ended(
+    held: &mut HeldCommand,
+    stop: &AtomicBool,
+) -> Result<ExitStatus, Failure> {
     let mut stopped_at = None;
     let mut is_terminated = false;
     loop {

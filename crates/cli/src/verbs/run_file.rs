@@ -105,11 +105,12 @@ fn options(
         started_at: utc_now()?,
         history: arguments.history.file(),
         modes,
+        trace: arguments.trace,
     })
 }
 
 /// The time now, RFC 3339 in UTC, to the second.
-fn utc_now() -> Result<String, Failure> {
+pub(in crate::verbs) fn utc_now() -> Result<String, Failure> {
     let now = time::OffsetDateTime::now_utc();
     let now = now.replace_nanosecond(0).map_err(Failure::from_error)?;
     now.format(&time::format_description::well_known::Rfc3339)

@@ -55,7 +55,10 @@ impl Measurable for FakeRig {
         variant: &Variant,
         _: &Deployment,
         _: &mut dyn Observer,
-        (from, until): (f64, f64),
+        RepetitionSlot {
+            done: (from, until),
+            ..
+        }: RepetitionSlot,
     ) -> Result<Repetition, ExperimentError> {
         assert!(from < until && until <= 1.0 + 1e-9);
         let name = variant.name.as_str();

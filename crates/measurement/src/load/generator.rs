@@ -16,7 +16,7 @@ use super::spin_allowance::SpinAllowance;
 use crate::connection::{Connection, ReadEnd};
 use crate::protocol::Reply;
 use crate::request::{Busy, Filling, RequestTemplate};
-use crate::{LoadPlan, MeasurementError};
+use crate::{ClientConnection, LoadPlan, MeasurementError};
 
 /// The longest sleep: how soon `stop` is seen.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
@@ -70,12 +70,15 @@ pub(super) struct Finished {
     pub(super) failures: BTreeMap<String, u64>,
     /// Why it ended early.
     pub(super) interrupted: Option<String>,
+    /// The connections, those that were closed meanwhile first.
+    pub(super) connections: Vec<ClientConnection>,
 }
 
 /// One client of one task: a connection, and what it asks for.
 struct LoadClient {
     connection: Connection,
     template: usize,
+    client: u32,
     /// Whether the poller watches for room to write.
     watched_for_room: bool,
     /// Whether the peer closed it; only HTTP's are opened again.
@@ -102,6 +105,19 @@ pub(super) struct Generator<'a> {
     replies: Vec<Reply>,
     answered: u64,
     failures: BTreeMap<String, u64>,
+    /// Connections that were closed.
+    connections: Vec<ClientConnection>,
+}
+
+impl LoadClient {
+    /// The connection with the names that tables of the kernel have for it; `None` where they have none.
+    fn end(&self) -> Option<ClientConnection> {
+        Some(ClientConnection {
+            task: self.template as u32,
+            client: self.client,
+            end: self.connection.end().ok()?,
+        })
+    }
 }
 
 impl<'a> Generator<'a> {
@@ -133,6 +149,7 @@ impl<'a> Generator<'a> {
             replies: Vec::with_capacity(64),
             answered: 0,
             failures: BTreeMap::new(),
+            connections: Vec::new(),
         };
         generator.lay_out(&tasks)?;
         Ok(generator)
@@ -149,7 +166,7 @@ impl<'a> Generator<'a> {
             let connection = match connections.get(&(template, release.client)) {
                 Some(connection) => *connection,
                 None => {
-                    let connection = self.open(template)?;
+                    let connection = self.open(template, release.client)?;
                     connections.insert((template, release.client), connection);
                     connection
                 }
@@ -172,7 +189,7 @@ impl<'a> Generator<'a> {
         Ok(())
     }
 
-    fn open(&mut self, template: usize) -> Result<u32, MeasurementError> {
+    fn open(&mut self, template: usize, client: u32) -> Result<u32, MeasurementError> {
         let connection = Connection::open(&self.plan.endpoint, self.plan.service.protocol)?;
         let index = self.clients.len() as u32;
         self.poller
@@ -181,6 +198,7 @@ impl<'a> Generator<'a> {
         self.clients.push(LoadClient {
             connection,
             template,
+            client,
             watched_for_room: false,
             closed: false,
         });
@@ -439,6 +457,7 @@ impl<'a> Generator<'a> {
             .add(&connection, place as u64, Interest::Read)
             .map_err(|error| format!("cannot watch a connection: {error}"))?;
         let client = &mut self.clients[place];
+        self.connections.extend(client.end());
         client.connection = connection;
         client.closed = false;
         client.watched_for_room = false;
@@ -459,7 +478,10 @@ impl<'a> Generator<'a> {
                 trail.ended = now;
             }
         }
+        self.connections
+            .extend(self.clients.iter().filter_map(LoadClient::end));
         Finished {
+            connections: self.connections,
             trails: self.trails,
             failures: self.failures,
             interrupted,

@@ -1,6 +1,7 @@
 //! From the trails of requests to distributions.
 
 use tailbound_distribution::{Distribution, Evidence, Provenance};
+use tailbound_linux::process::own_thread;
 use tailbound_time::{ClockId, Duration, Instant};
 
 use super::generator::{Finished, RequestStage, Trail};
@@ -44,6 +45,9 @@ pub(super) fn summarize(
         started_at: start,
         tasks,
         records,
+        connections: finished.connections,
+        // Whoever sums up is who drove the load.
+        generator_thread: Some(own_thread()),
     }
 }
 

@@ -1,0 +1,128 @@
+//! What can be recorded of the kernel, and asked of a recording.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Command, FromArgMatches, Subcommand, ValueEnum};
+use tailbound_time::Duration;
+
+use super::{ExportArguments, RunArguments};
+use crate::failure::Failure;
+
+/// Record what the kernel schedules, and look into recordings.
+#[derive(Debug, Args)]
+pub struct TraceArguments {
+    /// What is asked.
+    #[command(subcommand)]
+    pub what: TraceWhat,
+}
+
+/// What is asked of recordings.
+#[derive(Debug, Subcommand)]
+pub enum TraceWhat {
+    /// Record the kernel's events while a command or processes run, or the experiment of a description.
+    Record(TraceRecordArguments),
+    /// What a recording holds: events, CPU time of threads and domains, interrupts, stalls, losses.
+    Report(TraceReportArguments),
+    /// Write a recording in a format that other tools read.
+    Export(TraceExportArguments),
+}
+
+/// Arguments of `trace record`.
+#[derive(Debug, Args)]
+pub struct TraceRecordArguments {
+    /// A description (TOML): its experiment is run and recorded, as by `tailbound run --trace`.
+    #[arg(conflicts_with_all = ["command", "pid", "output", "domains", "duration"])]
+    pub file: Option<PathBuf>,
+    /// The file of the recording.
+    #[arg(short, long, default_value = "tailbound.trace", value_name = "FILE")]
+    pub output: PathBuf,
+    /// Only these of the domains that are in force have their system calls recorded; all if left out.
+    #[arg(long, value_delimiter = ',', value_name = "DOMAIN,...")]
+    pub domains: Vec<String>,
+    /// A process that runs already; its system calls and those of its children are recorded. May be repeated.
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    pub pid: Vec<u32>,
+    /// How long; until the command ends, or Ctrl-C, if left out.
+    #[arg(short, long)]
+    pub duration: Option<Duration>,
+    /// KiB of the kernel's buffer for each CPU.
+    #[arg(long, value_name = "KIB", default_value_t = 16384, value_parser = clap::value_parser!(u64).range(64..=4_194_304))]
+    pub buffer: u64,
+    /// Do not sample stalls: no real-time thread of ours runs, and stalls of the host are not told from execution.
+    #[arg(long)]
+    pub no_stalls: bool,
+    /// Record waits for locks of the kernel, too, which may be many.
+    #[arg(long)]
+    pub contention: bool,
+    /// The command and its arguments.
+    #[arg(last = true)]
+    pub command: Vec<String>,
+}
+
+/// Arguments of `trace report`.
+#[derive(Debug, Args)]
+pub struct TraceReportArguments {
+    /// The recording.
+    pub file: PathBuf,
+    /// Where the answer is written to.
+    #[command(flatten)]
+    pub export: ExportArguments,
+}
+
+/// Arguments of `trace export`.
+#[derive(Debug, Args)]
+pub struct TraceExportArguments {
+    /// The recording.
+    pub file: PathBuf,
+    /// The format.
+    #[arg(long, value_enum)]
+    pub to: TraceFileFormat,
+    /// The file, or for CTF the folder, that is written.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+}
+
+/// Formats of other tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TraceFileFormat {
+    /// For ui.perfetto.dev and Perfetto's trace processor.
+    Perfetto,
+    /// A line for each event.
+    Csv,
+    /// The Common Trace Format 1.8, for babeltrace2 and Trace Compass.
+    Ctf,
+    /// trace.dat of version 6, for trace-cmd and KernelShark.
+    TraceDat,
+}
+
+/// Arguments of `explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArguments {
+    /// A recording, or the results of `tailbound run --trace`.
+    pub path: PathBuf,
+    /// Bounds of the bands of quantiles, in percent, ascending.
+    #[arg(long, value_delimiter = ',', value_name = "PERCENT,...")]
+    pub bands: Vec<f64>,
+    /// Explain the jobs of threads with this name, too: from waking up to sleeping. May be repeated.
+    #[arg(long, value_name = "NAME")]
+    pub thread: Vec<String>,
+    /// Where the answer is written to.
+    #[command(flatten)]
+    pub export: ExportArguments,
+}
+
+impl RunArguments {
+    /// The arguments of `run FILE --trace`.
+    ///
+    /// # Errors
+    /// None for a path that was an argument itself.
+    pub fn of_traced_file(file: &Path) -> Result<Self, Failure> {
+        let run = Self::augment_args(Command::new("run"));
+        let words = [OsStr::new("run"), OsStr::new("--trace"), file.as_os_str()];
+        let matches = run
+            .try_get_matches_from(words)
+            .map_err(Failure::from_error)?;
+        Self::from_arg_matches(&matches).map_err(Failure::from_error)
+    }
+}

@@ -1,0 +1,233 @@
+//! `tailbound explain`: what every slow request of a run waited for.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tailbound_trace::explain::{Cause, ExplainOptions, Explanation, QuantileBand, explain};
+
+use crate::arguments::ExplainArguments;
+use crate::failure::Failure;
+use crate::output::{Output, table};
+
+/// The columns of the CSV.
+const HEADER: [&str; 9] = [
+    "subject", "run", "from", "to", "requests", "cause", "detail", "total_ns", "share",
+];
+/// The least share of a band that a table shows by its detail.
+const SHOWN_SHARE: f64 = 0.005;
+
+/// Explanations in machine output.
+#[derive(Serialize)]
+struct ExplainAnswer<'a> {
+    explanations: &'a [Explanation],
+}
+
+/// Explains every recording of a run, or one recording.
+pub fn carry_out(arguments: &ExplainArguments, output: &Output) -> Result<(), Failure> {
+    let options = options(arguments)?;
+    let mut explanations = Vec::new();
+    for path in recordings(&arguments.path)? {
+        let recording = super::trace::open(&path, output)?;
+        let explained = explain(&recording, &options);
+        explanations.extend(
+            explained.map_err(|cause| Failure::error(format!("{}: {cause}", path.display())))?,
+        );
+    }
+    if explanations.is_empty() {
+        return Err(Failure::with_help(
+            format!("{} holds no requests to explain", arguments.path.display()),
+            "record them with `tailbound run FILE --trace`, or name threads whose jobs are explained with --thread",
+        ));
+    }
+    let answer = ExplainAnswer {
+        explanations: &explanations,
+    };
+    let for_people = || {
+        explanations
+            .iter()
+            .map(in_words)
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    output.exporting(&arguments.export).rows_with(
+        for_people,
+        &HEADER,
+        &rows(&explanations),
+        &answer,
+    )
+}
+
+fn options(arguments: &ExplainArguments) -> Result<ExplainOptions, Failure> {
+    let mut options = ExplainOptions {
+        threads: arguments.thread.iter().cloned().collect(),
+        ..ExplainOptions::default()
+    };
+    if !arguments.bands.is_empty() {
+        let bounds = &arguments.bands;
+        let in_order = bounds.is_sorted_by(|one, other| one < other);
+        if !in_order || bounds.iter().any(|bound| !(*bound > 0.0 && *bound < 100.0)) {
+            return Err(Failure::with_help(
+                "--bands takes percentages between 0 and 100 in ascending order",
+                "such as --bands 50,90,99",
+            ));
+        }
+        options.quantiles = bounds.iter().map(|bound| bound / 100.0).collect();
+    }
+    Ok(options)
+}
+
+/// The recordings of a folder of results, or the one that is named.
+fn recordings(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let mut recordings = Vec::new();
+    for folder in [path.to_path_buf(), path.join("raw")] {
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            continue;
+        };
+        let files = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        recordings.extend(files.filter(|file| file.extension().is_some_and(|end| end == "trace")));
+    }
+    recordings.sort();
+    match recordings.is_empty() {
+        false => Ok(recordings),
+        true => Err(Failure::with_help(
+            format!("{} holds no recording", path.display()),
+            "`tailbound run FILE --trace` makes them, in raw/ of its results",
+        )),
+    }
+}
+
+fn rows(explanations: &[Explanation]) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for explanation in explanations {
+        for band in &explanation.bands {
+            for part in &band.parts {
+                let share =
+                    part.total.as_secs_f64() / band.total.as_secs_f64().max(f64::MIN_POSITIVE);
+                rows.push(vec![
+                    explanation.subject.clone(),
+                    explanation.run.clone(),
+                    band.from.to_string(),
+                    band.to.to_string(),
+                    band.requests.to_string(),
+                    part.cause.words().to_string(),
+                    part.detail.clone(),
+                    part.total.as_nanos().to_string(),
+                    format!("{share:.6}"),
+                ]);
+            }
+        }
+    }
+    rows
+}
+
+fn in_words(explanation: &Explanation) -> String {
+    let mut text = format!(
+        "{}, {}: {} requests\n",
+        explanation.subject, explanation.run, explanation.requests
+    );
+    let causes: Vec<Cause> = Cause::ALL
+        .into_iter()
+        .filter(|cause| {
+            explanation
+                .bands
+                .iter()
+                .any(|band| !band.of_cause(*cause).is_zero())
+        })
+        .collect();
+    let mut header = vec!["of the latency".to_string()];
+    header.extend(explanation.bands.iter().map(band_name));
+    let mut rows = Vec::new();
+    for cause in causes {
+        let mut row = vec![cause.words().to_string()];
+        row.extend(
+            explanation
+                .bands
+                .iter()
+                .map(|band| percent(band.share(cause))),
+        );
+        rows.push(row);
+        rows.extend(detail_rows(explanation, cause));
+    }
+    let mut row = vec!["mean latency".to_string()];
+    row.extend(explanation.bands.iter().map(|band| {
+        let mean = band.total.scaled_down(1, band.requests.max(1));
+        mean.to_string()
+    }));
+    rows.push(row);
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    text.push_str(&table(&header, &rows));
+    text.push('\n');
+    for slow in &explanation.slowest {
+        text.push_str(&format!(
+            "request {} ({}), {}:\n",
+            slow.number, slow.task, slow.latency
+        ));
+        for stretch in &slow.course {
+            let detail = match stretch.detail.is_empty() {
+                true => String::new(),
+                false => format!(" ({})", stretch.detail),
+            };
+            text.push_str(&format!(
+                "  at {}: {} {}{detail}\n",
+                stretch.start,
+                stretch.length,
+                stretch.cause.words()
+            ));
+        }
+    }
+    for remark in &explanation.remarks {
+        text.push_str(&format!("note: {remark}\n"));
+    }
+    text
+}
+
+/// The details of a cause that make up a share worth a line.
+fn detail_rows(explanation: &Explanation, cause: Cause) -> Vec<Vec<String>> {
+    let mut details: Vec<&str> = Vec::new();
+    let share = |band: &QuantileBand, detail: &str| {
+        let parts = band
+            .parts
+            .iter()
+            .filter(|part| part.cause == cause && part.detail == detail);
+        let sum: f64 = parts.map(|part| part.total.as_secs_f64()).sum();
+        sum / band.total.as_secs_f64().max(f64::MIN_POSITIVE)
+    };
+    for band in &explanation.bands {
+        for part in band
+            .parts
+            .iter()
+            .filter(|part| part.cause == cause && !part.detail.is_empty())
+        {
+            if share(band, &part.detail) >= SHOWN_SHARE && !details.contains(&part.detail.as_str())
+            {
+                details.push(&part.detail);
+            }
+        }
+    }
+    let row = |detail: &&str| {
+        let mut row = vec![format!("  {detail}")];
+        row.extend(
+            explanation
+                .bands
+                .iter()
+                .map(|band| percent(share(band, detail))),
+        );
+        row
+    };
+    details.iter().map(row).collect()
+}
+
+fn band_name(band: &QuantileBand) -> String {
+    let percent = |share: f64| format!("{}", (share * 1e6).round() / 1e4);
+    format!("{} to {}%", percent(band.from), percent(band.to))
+}
+
+fn percent(share: f64) -> String {
+    match share {
+        0.0 => "-".into(),
+        share => format!("{:.1}%", share * 100.0),
+    }
+}

@@ -1,0 +1,35 @@
+//! `tailbound trace`: recordings of the kernel's events.
+
+mod export;
+mod record;
+mod report;
+
+use std::fs::File;
+use std::path::Path;
+
+use tailbound_trace::recording::Recording;
+
+use crate::arguments::{TraceArguments, TraceWhat};
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Records, reports or exports.
+pub fn carry_out(arguments: &TraceArguments, output: &Output) -> Result<(), Failure> {
+    match &arguments.what {
+        TraceWhat::Record(arguments) => record::carry_out(arguments, output),
+        TraceWhat::Report(arguments) => report::carry_out(arguments, output),
+        TraceWhat::Export(arguments) => export::carry_out(arguments, output),
+    }
+}
+
+/// Opens a recording; faults that were read around go to standard error.
+pub(in crate::verbs) fn open(path: &Path, output: &Output) -> Result<Recording<File>, Failure> {
+    let failed =
+        |cause: &dyn std::fmt::Display| Failure::error(format!("{}: {cause}", path.display()));
+    let file = File::open(path).map_err(|cause| failed(&cause))?;
+    let recording = Recording::open(file).map_err(|cause| failed(&cause))?;
+    for remark in recording.remarks() {
+        output.warn(format!("{}: {remark}", path.display()));
+    }
+    Ok(recording)
+}

@@ -1,0 +1,214 @@
+//! `tailbound trace record`: a recording of a command, of processes, of domains, or of everything.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration as Pause, Instant};
+
+use tailbound_control::{Client, DaemonStatus};
+use tailbound_enforcement::{ReservationRequest, state_directory};
+use tailbound_experiment::recorded_run::{call_processes, recorded_domain};
+use tailbound_linux::host_facts::HostFacts;
+use tailbound_linux::process::state_letter;
+use tailbound_measurement::fingerprint;
+use tailbound_recorder::{Recorder, RecorderOptions, SamplerOptions};
+use tailbound_time::Duration;
+use tailbound_trace::recording::{RecordedDomain, RecordingEnd};
+
+use crate::arguments::{RunArguments, TraceRecordArguments};
+use crate::failure::Failure;
+use crate::held_command::HeldCommand;
+use crate::interrupts;
+use crate::output::Output;
+use crate::verbs::{run_command, run_file};
+
+/// How often it is looked whether the recording shall end.
+const LOOK_EVERY: Pause = Pause::from_millis(20);
+/// When a look at the sockets is due again.
+const SOCKETS_EVERY: Pause = Pause::from_secs(1);
+
+/// Records until the command has ended, the time is over, or the user wants to stop.
+pub fn carry_out(arguments: &TraceRecordArguments, output: &Output) -> Result<(), Failure> {
+    if let Some(file) = &arguments.file {
+        return run_file::carry_out(&RunArguments::of_traced_file(file)?, output);
+    }
+    let domains = domains(&arguments.domains)?;
+    let stop = interrupts::watch()?;
+    let mut held = match arguments.command.is_empty() {
+        true => None,
+        false => Some(HeldCommand::start(
+            &arguments.command,
+            &BTreeSet::new(),
+            None,
+        )?),
+    };
+    check_processes(&arguments.pid)?;
+    let mut pids = call_processes(&domains);
+    pids.extend(&arguments.pid);
+    pids.extend(held.as_ref().map(HeldCommand::pid));
+    let mut recorder = begin(arguments, domains, pids)?;
+    let status = match &mut held {
+        Some(held) => Some(follow_command(
+            held,
+            &mut recorder,
+            arguments.duration,
+            &stop,
+        )?),
+        None => {
+            wait(&mut recorder, arguments.duration, &stop, || Ok(false))?;
+            None
+        }
+    };
+    let bytes = recorder.bytes();
+    let end = recorder.stop().map_err(Failure::from_error)?;
+    for line in overhead_lines(&end, bytes) {
+        output.note(line);
+    }
+    output.note(format!("recording: {}", arguments.output.display()));
+    status.map_or(Ok(()), run_command::pass_on)
+}
+
+/// The domains in force, with their processes; those that were not asked for have no processes to follow.
+fn domains(wanted: &[String]) -> Result<Vec<RecordedDomain>, Failure> {
+    let status = match Client::connect(&state_directory()) {
+        Ok(mut client) => Some(client.status().map_err(Failure::from_error)?),
+        // Without a daemon nothing is in force.
+        Err(_) => None,
+    };
+    let in_force = status.as_ref().map_or_else(Vec::new, in_force);
+    for name in wanted {
+        if !in_force.iter().any(|domain| domain.name == *name) {
+            let there: Vec<&str> = in_force.iter().map(|domain| domain.name.as_str()).collect();
+            let there = match there.is_empty() {
+                true => "no domain is in force".to_string(),
+                false => format!("in force are {}", there.join(", ")),
+            };
+            return Err(Failure::with_help(
+                format!("domain {name} is not in force; {there}"),
+                "`tailbound apply` puts a description into force",
+            ));
+        }
+    }
+    let kept = |domain: &RecordedDomain| wanted.is_empty() || wanted.contains(&domain.name);
+    Ok(in_force.into_iter().filter(kept).collect())
+}
+
+fn in_force(status: &DaemonStatus) -> Vec<RecordedDomain> {
+    let reservations = status.reservations.iter();
+    let domain = reservations.map(|reservation| {
+        let enforced = &reservation.enforced;
+        let request = ReservationRequest {
+            domain: enforced.domain.clone(),
+            target: enforced.target.clone(),
+            interface: enforced.interface.clone(),
+            backend: enforced.backend,
+            options: enforced.options,
+        };
+        recorded_domain(&enforced.domain, Some(&enforced.target), Some(&request))
+    });
+    domain.collect()
+}
+
+fn check_processes(pids: &[u32]) -> Result<(), Failure> {
+    match pids.iter().find(|pid| state_letter(**pid).is_err()) {
+        None => Ok(()),
+        Some(pid) => Err(Failure::with_help(
+            format!("there is no process {pid}"),
+            "give the number of a process that runs, as ps(1) tells it",
+        )),
+    }
+}
+
+fn begin(
+    arguments: &TraceRecordArguments,
+    domains: Vec<RecordedDomain>,
+    call_pids: BTreeSet<u32>,
+) -> Result<Recorder, Failure> {
+    let path = &arguments.output;
+    let file = File::create(path);
+    let file =
+        file.map_err(|cause| Failure::error(format!("cannot write {}: {cause}", path.display())))?;
+    let options = RecorderOptions {
+        started_at: run_file::utc_now()?,
+        host: fingerprint(),
+        cpus: HostFacts::of_this_host().online_cpus(),
+        call_pids,
+        domains,
+        own_cpu: None,
+        buffer_kib: arguments.buffer,
+        sampler: (!arguments.no_stalls).then(SamplerOptions::default),
+        contention: arguments.contention,
+    };
+    Recorder::start(options, file).map_err(Failure::from_error)
+}
+
+/// Lets the command go, and records until it has ended.
+fn follow_command(
+    held: &mut HeldCommand,
+    recorder: &mut Recorder,
+    duration: Option<Duration>,
+    stop: &AtomicBool,
+) -> Result<ExitStatus, Failure> {
+    held.release()?;
+    let mut status = None;
+    wait(recorder, duration, stop, || {
+        status = held.ended()?;
+        Ok(status.is_some())
+    })?;
+    match status {
+        Some(status) => Ok(status),
+        None => run_command::until_ended(held, &AtomicBool::new(true)),
+    }
+}
+
+/// Waits until the time is over, the user wants to stop, or `is_over`.
+fn wait(
+    recorder: &mut Recorder,
+    duration: Option<Duration>,
+    stop: &AtomicBool,
+    mut is_over: impl FnMut() -> Result<bool, Failure>,
+) -> Result<(), Failure> {
+    let started = Instant::now();
+    let length = duration.map(|length| Pause::from_nanos(length.as_nanos()));
+    let mut looked: Option<Instant> = None;
+    while !stop.load(Ordering::SeqCst) && !is_over()? {
+        if length.is_some_and(|length| started.elapsed() >= length) {
+            break;
+        }
+        if looked.is_none_or(|at| at.elapsed() >= SOCKETS_EVERY) {
+            looked = Some(Instant::now());
+            recorder
+                .note_sockets(&BTreeSet::new())
+                .map_err(Failure::from_error)?;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
+}
+
+/// What recording has cost, and what it lost.
+pub fn overhead_lines(end: &RecordingEnd, bytes: u64) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{} events, {} KiB; lost {}",
+        end.events,
+        bytes / 1024,
+        end.lost + end.dropped
+    )];
+    if let Some(cost) = end.event_cost {
+        let events = Duration::from_nanos(cost.as_nanos().saturating_mul(end.events));
+        lines.push(format!(
+            "overhead: {cost} an event on this host, so {events} of CPU time in the recorded threads; {} in the \
+             recorder's",
+            end.recorder
+        ));
+    }
+    if let Some(error) = end.clock_error {
+        lines.push(format!(
+            "clock: an event of the kernel lies within {} of a program's reading ({} pairs)",
+            error.bound, error.samples
+        ));
+    }
+    lines.extend(end.remarks.iter().cloned());
+    lines
+}

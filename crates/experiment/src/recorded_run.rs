@@ -1,0 +1,214 @@
+//! Recording the kernel's events while a variant is measured.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::PathBuf;
+
+use tailbound_enforcement::{ReservationRequest, Target};
+use tailbound_linux::cgroup::{hierarchies, processes_in};
+use tailbound_linux::host_facts::HostFacts;
+use tailbound_linux::process::{children_of, process_of};
+use tailbound_measurement::{Measurement, RecordOutcome, fingerprint};
+use tailbound_recorder::{Recorder, RecorderOptions, SamplerOptions};
+use tailbound_time::Duration;
+use tailbound_trace::recording::{
+    RecordedConnection, RecordedDomain, RecordedInterface, RecordedLoad, RecordingEnd, RequestRow,
+};
+
+use crate::ExperimentError;
+
+/// KiB of the kernel's buffer for each CPU, where nobody asks for another size: some hundred thousand events.
+pub const BUFFER_KIB: u64 = 16 << 10;
+
+/// A variant's recording while it is measured.
+#[derive(Debug)]
+pub struct RunRecording {
+    recorder: Recorder,
+    path: PathBuf,
+    serving: BTreeSet<u32>,
+    has_seen_sockets: bool,
+}
+
+/// A recording that has ended.
+#[derive(Clone, Debug)]
+pub struct EndedRecording {
+    /// The file.
+    pub path: PathBuf,
+    /// What the recorder says of it.
+    pub end: RecordingEnd,
+}
+
+impl RunRecording {
+    /// Begins a recording of the CPUs of this host; the system calls of the domains' processes are in it.
+    ///
+    /// # Errors
+    /// The kernel's events cannot be recorded, or the file not be written.
+    pub fn begin(
+        path: PathBuf,
+        domains: Vec<RecordedDomain>,
+        own_cpu: Option<u32>,
+    ) -> Result<Self, ExperimentError> {
+        let failed = |cause: &dyn std::fmt::Display| ExperimentError::Write {
+            file: path.display().to_string(),
+            cause: cause.to_string(),
+        };
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|cause| failed(&cause))?;
+        }
+        let file = File::create(&path).map_err(|cause| failed(&cause))?;
+        let serving: BTreeSet<u32> = domains
+            .iter()
+            .flat_map(|domain| domain.pids.clone())
+            .collect();
+        let options = RecorderOptions {
+            started_at: String::new(),
+            host: fingerprint(),
+            cpus: HostFacts::of_this_host().online_cpus(),
+            call_pids: serving.clone(),
+            domains,
+            own_cpu,
+            buffer_kib: BUFFER_KIB,
+            sampler: Some(SamplerOptions::default()),
+            contention: false,
+        };
+        let recorder = Recorder::start(options, file)?;
+        Ok(Self {
+            recorder,
+            path,
+            serving,
+            has_seen_sockets: false,
+        })
+    }
+
+    /// The load goes on: its connections are there now.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn note_progress(&mut self) -> Result<(), ExperimentError> {
+        if !std::mem::replace(&mut self.has_seen_sockets, true) {
+            self.recorder.note_sockets(&self.serving)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the requests of a load into the recording.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn note_load(
+        &self,
+        measured: &Measurement,
+        domain: &str,
+        run: &str,
+        calibrated: Option<Duration>,
+    ) -> Result<(), ExperimentError> {
+        let connections = measured
+            .connections
+            .iter()
+            .map(|connection| RecordedConnection {
+                task: connection.task,
+                client: connection.client,
+                end: connection.end.clone(),
+            });
+        let load = RecordedLoad {
+            service: measured.service.clone(),
+            domain: domain.to_string(),
+            run: run.to_string(),
+            tasks: measured.tasks.clone(),
+            connections: connections.collect(),
+            generator: measured.generator_thread,
+            calibrated,
+            requests: measured.records.len() as u64,
+        };
+        let rows = measured.records.iter().map(|record| RequestRow {
+            task: record.task,
+            client: record.client,
+            intended: record.intended,
+            taken_up: record.taken_up,
+            sent: record.sent,
+            replied: record.replied,
+            answered: record.outcome == RecordOutcome::Answered,
+            warm_up: record.warm_up,
+        });
+        let rows: Vec<RequestRow> = rows.collect();
+        Ok(self.recorder.note_load(&load, &rows)?)
+    }
+
+    /// Ends the recording.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn end(self) -> Result<EndedRecording, ExperimentError> {
+        let end = self.recorder.stop()?;
+        Ok(EndedRecording {
+            path: self.path,
+            end,
+        })
+    }
+}
+
+/// The domain of a recording that `target` is, under the reservation of `request`, if it has one.
+pub fn recorded_domain(
+    name: &str,
+    target: Option<&Target>,
+    request: Option<&ReservationRequest>,
+) -> RecordedDomain {
+    let traits = request.map(|request| request.backend.traits());
+    let with_budget = traits.filter(|traits| traits.has_budget);
+    let interface = request
+        .filter(|_| with_budget.is_some())
+        .map(|request| RecordedInterface {
+            budget: request.interface.budget,
+            period: request.interface.period,
+        });
+    RecordedDomain {
+        name: name.to_string(),
+        pids: target.map(processes_of).unwrap_or_default(),
+        threads: target
+            .and_then(Target::single_threads)
+            .unwrap_or_default()
+            .to_vec(),
+        interface,
+        frozen: with_budget.is_some_and(|traits| traits.has_manager),
+        replenished_by: with_budget
+            .and_then(|traits| traits.replenishing_timer)
+            .map(String::from),
+    }
+}
+
+/// The processes of a target, with their descendants; of single threads, none.
+fn processes_of(target: &Target) -> Vec<u32> {
+    let processes = match target {
+        Target::Processes(pids) => pids.clone(),
+        Target::Cgroup(_) | Target::NamedCgroup(_) => {
+            let unified = hierarchies().unwrap_or_default();
+            let unified = unified.into_iter().find(|hierarchy| hierarchy.unified);
+            let directory = unified
+                .zip(target.cgroup())
+                .map(|(unified, path)| unified.root.join(path));
+            directory
+                .and_then(|directory| processes_in(&directory).ok())
+                .unwrap_or_default()
+        }
+        Target::Threads(_) | Target::Machine(_) | Target::XenDomain(_) => Vec::new(),
+    };
+    let mut all: BTreeSet<u32> = BTreeSet::new();
+    let mut open = processes;
+    while let Some(pid) = open.pop() {
+        if all.insert(pid) {
+            open.extend(children_of(pid).unwrap_or_default());
+        }
+    }
+    all.into_iter().collect()
+}
+
+/// The processes whose system calls tell of domains: those of single threads, too.
+pub fn call_processes(domains: &[RecordedDomain]) -> BTreeSet<u32> {
+    let processes = domains.iter().flat_map(|domain| domain.pids.clone());
+    let of_threads = domains.iter().flat_map(|domain| &domain.threads);
+    let of_threads = of_threads.filter_map(|tid| process_of(*tid).ok());
+    processes.chain(of_threads).collect()
+}
+
+/// The domains of a run, by their names.
+pub type RecordedDomains = BTreeMap<String, RecordedDomain>;

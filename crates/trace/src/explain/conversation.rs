@@ -1,0 +1,212 @@
+//! Which request a thread works on, by what it reads from connections and writes to them.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::calls::CallMeaning;
+use super::host::HostState;
+use super::thread_log::NOBODY;
+use crate::kernel::{KernelEvent, KernelEventKind};
+use crate::recording::{RecordedLoad, SocketSnapshot};
+
+/// A part of a request that one thread works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Work {
+    /// The thread that took the request up.
+    pub(crate) reader: u32,
+    /// The thread that answered it.
+    pub(crate) writer: u32,
+    /// When it was taken up.
+    pub(crate) begin: u64,
+    /// When the second of two threads took over.
+    pub(crate) handed_over: u64,
+    /// When its reply was with the kernel.
+    pub(crate) end: u64,
+}
+
+/// A request that is under way.
+#[derive(Clone, Copy, Debug)]
+struct OpenRequest {
+    number: u64,
+    sent: u64,
+    replied: u64,
+    work: Option<Work>,
+}
+
+/// A connection between the generator and a service.
+#[derive(Clone, Debug, Default)]
+struct Connection {
+    open: VecDeque<OpenRequest>,
+    /// When the request that is worked on, or will be next, was taken up; `None` if all that was read is answered.
+    work_start: Option<u64>,
+    reader: u32,
+    last_read: u64,
+}
+
+/// The connections of all loads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Conversations {
+    connections: Vec<Connection>,
+    /// By load, task and client.
+    by_client: HashMap<(usize, u32, u32), u32>,
+    /// By process and descriptor, from an instant on.
+    by_descriptor: HashMap<(u32, u32), u32>,
+    /// Which thread answered on a connection last.
+    served_by: HashMap<u32, u32>,
+}
+
+impl Conversations {
+    /// The connections whose two ends are in the recording.
+    pub(crate) fn new(loads: &[RecordedLoad], snapshots: &[SocketSnapshot]) -> Self {
+        let mut conversations = Self::default();
+        let mut by_end = HashMap::new();
+        for (load_number, load) in loads.iter().enumerate() {
+            for connection in &load.connections {
+                let key = (load_number, connection.task, connection.client);
+                let next = conversations.connections.len() as u32;
+                // A client whose connection was closed opens another: it stays one conversation.
+                let number = *conversations.by_client.entry(key).or_insert(next);
+                if number == next {
+                    conversations.connections.push(Connection::default());
+                }
+                by_end.insert(connection.end.as_str(), number);
+            }
+        }
+        for socket in snapshots.iter().flat_map(|snapshot| &snapshot.sockets) {
+            if let Some(number) = by_end.get(socket.peer.as_str()) {
+                let key = (socket.pid, socket.descriptor);
+                conversations.by_descriptor.insert(key, *number);
+            }
+        }
+        conversations
+    }
+
+    /// The processes that serve connections.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = u32> {
+        self.by_descriptor.keys().map(|(process, _)| *process)
+    }
+
+    /// The connection of a client.
+    pub(crate) fn of_client(&self, load: usize, task: u32, client: u32) -> Option<u32> {
+        let number = *self.by_client.get(&(load, task, client))?;
+        // A connection whose other end is not known tells nothing.
+        self.by_descriptor
+            .values()
+            .any(|known| *known == number)
+            .then_some(number)
+    }
+
+    /// A request is under way on a connection.
+    pub(crate) fn open(&mut self, connection: u32, number: u64, sent: u64, replied: u64) {
+        let open = &mut self.connections[connection as usize].open;
+        let place = open.partition_point(|request| request.replied <= replied);
+        open.insert(
+            place,
+            OpenRequest {
+                number,
+                sent,
+                replied,
+                work: None,
+            },
+        );
+    }
+
+    /// A request has ended; who worked on it, and the thread that serves the connection.
+    pub(crate) fn close(&mut self, connection: u32, number: u64) -> (Option<Work>, Option<u32>) {
+        let open = &mut self.connections[connection as usize].open;
+        let place = open.iter().position(|request| request.number == number);
+        let work = place.and_then(|place| open.remove(place)?.work);
+        (work, self.served_by.get(&connection).copied())
+    }
+
+    /// Takes in an event of a thread that may serve connections; whom it works for changes in `host`. Called after
+    /// the host has taken it in, with the call that the thread was in before.
+    pub(crate) fn take(
+        &mut self,
+        event: &KernelEvent,
+        before: Option<(u64, u32)>,
+        host: &mut HostState<'_>,
+    ) {
+        let at = event.at.as_nanos();
+        let thread = event.thread;
+        let Some(process) = host.thread(thread).map(|state| state.process) else {
+            return;
+        };
+        let connection = |descriptor: u32| self.by_descriptor.get(&(process, descriptor)).copied();
+        match &event.kind {
+            KernelEventKind::CallEntry { number, first, .. } => match host.calls.meaning(*number) {
+                CallMeaning::Writes => {
+                    let descriptor = u32::try_from(*first).unwrap_or(u32::MAX);
+                    if let Some(connection) = connection(descriptor) {
+                        host.set_owner(thread, connection);
+                    }
+                }
+                CallMeaning::AwaitsWork => self.await_work(thread, host),
+                _ => {}
+            },
+            KernelEventKind::CallExit { number, result } if *result > 0 => {
+                let descriptor = before.filter(|(call, _)| call == number);
+                let Some(connection) =
+                    descriptor.and_then(|(_, descriptor)| connection(descriptor))
+                else {
+                    return;
+                };
+                match host.calls.meaning(*number) {
+                    CallMeaning::Reads => self.read(connection, thread, at, host),
+                    CallMeaning::Writes => self.wrote(connection, thread, at, host),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn await_work(&mut self, thread: u32, host: &mut HostState<'_>) {
+        let owner = host.thread(thread).map_or(NOBODY, |state| state.owner);
+        let working = self.connections.get(owner as usize);
+        // Who waits in the middle of a request waits for its sake.
+        if working.is_none_or(|connection| connection.work_start.is_none()) {
+            host.set_owner(thread, NOBODY);
+        }
+    }
+
+    fn read(&mut self, number: u32, thread: u32, at: u64, host: &mut HostState<'_>) {
+        let connection = &mut self.connections[number as usize];
+        connection.last_read = at;
+        connection.work_start.get_or_insert(at);
+        connection.reader = thread;
+        host.set_owner(thread, number);
+    }
+
+    fn wrote(&mut self, number: u32, thread: u32, at: u64, host: &HostState<'_>) {
+        self.served_by.insert(number, thread);
+        let connection = &mut self.connections[number as usize];
+        let (read, begin) = (connection.last_read, connection.work_start);
+        let mut asked = connection
+            .open
+            .iter_mut()
+            .filter(|one| one.sent <= read && one.replied >= at);
+        let Some(begin) = begin else {
+            // More of the reply before.
+            if let Some(work) = asked.next().and_then(|one| one.work.as_mut()) {
+                work.end = at;
+            }
+            return;
+        };
+        let mut unanswered = asked.filter(|one| one.work.is_none());
+        if let Some(request) = unanswered.next() {
+            let woken = host.thread(thread).map_or(0, |state| state.woken);
+            request.work = Some(Work {
+                reader: connection.reader,
+                writer: thread,
+                begin,
+                handed_over: if connection.reader == thread {
+                    begin
+                } else {
+                    woken.clamp(begin, at)
+                },
+                end: at,
+            });
+        }
+        connection.work_start = unanswered.next().map(|_| at);
+    }
+}

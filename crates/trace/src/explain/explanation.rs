@@ -1,0 +1,114 @@
+//! What came out: parts by quantile band, and the slowest requests.
+
+use serde::{Deserialize, Serialize};
+use tailbound_time::Duration;
+
+use super::Cause;
+
+/// The latencies of a service's requests, or of a task's jobs, split by cause.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The service or the thread.
+    pub subject: String,
+    /// The variant and the repetition, where there is one.
+    pub run: String,
+    /// Requests that were explained; those of the warm-up are not.
+    pub requests: u64,
+    /// Requests of which it is not known which thread worked on them.
+    pub untold: u64,
+    /// The mean execution time by the calibration, where there is one.
+    #[serde(
+        rename = "calibrated_ns",
+        with = "tailbound_time::nanoseconds::optional",
+        default
+    )]
+    pub calibrated: Option<Duration>,
+    /// The bands, from the fastest requests to the slowest.
+    pub bands: Vec<QuantileBand>,
+    /// The slowest requests, the slowest first.
+    pub slowest: Vec<SlowRequest>,
+    /// What has to be known to read it.
+    pub remarks: Vec<String>,
+}
+
+/// The requests between two quantiles of the latency.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QuantileBand {
+    /// The lower quantile, from 0 to 1.
+    pub from: f64,
+    /// The upper quantile.
+    pub to: f64,
+    /// How many requests.
+    pub requests: u64,
+    /// The least latency.
+    #[serde(rename = "least_ns", with = "tailbound_time::nanoseconds")]
+    pub least: Duration,
+    /// The greatest.
+    #[serde(rename = "greatest_ns", with = "tailbound_time::nanoseconds")]
+    pub greatest: Duration,
+    /// The latencies' sum.
+    #[serde(rename = "total_ns", with = "tailbound_time::nanoseconds")]
+    pub total: Duration,
+    /// Its parts, the greatest first; they add up to the total.
+    pub parts: Vec<LatencyPart>,
+}
+
+impl QuantileBand {
+    /// The nanoseconds of a cause, all details together.
+    pub fn of_cause(&self, cause: Cause) -> Duration {
+        let parts = self.parts.iter().filter(|part| part.cause == cause);
+        parts.fold(Duration::ZERO, |sum, part| sum.saturating_add(part.total))
+    }
+
+    /// The share of a cause in the band's latency, from 0 to 1.
+    pub fn share(&self, cause: Cause) -> f64 {
+        match self.total.is_zero() {
+            true => 0.0,
+            false => self.of_cause(cause).as_secs_f64() / self.total.as_secs_f64(),
+        }
+    }
+}
+
+/// A part of latencies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencyPart {
+    /// The cause.
+    pub cause: Cause,
+    /// The thread, the interrupt or the call; empty where the cause says it all.
+    pub detail: String,
+    /// Nanoseconds.
+    #[serde(rename = "total_ns", with = "tailbound_time::nanoseconds")]
+    pub total: Duration,
+}
+
+/// A slow request, from its intended send time to its reply.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlowRequest {
+    /// Its number among the load's requests, from 0.
+    pub number: u64,
+    /// Its task.
+    pub task: String,
+    /// When it should have been sent, since the recording began.
+    #[serde(rename = "intended_ns", with = "tailbound_time::nanoseconds")]
+    pub intended: Duration,
+    /// Its latency.
+    #[serde(rename = "latency_ns", with = "tailbound_time::nanoseconds")]
+    pub latency: Duration,
+    /// What it waited for, one stretch after the other; they add up to the latency.
+    pub course: Vec<CourseStretch>,
+}
+
+/// A stretch of a request's time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CourseStretch {
+    /// The cause.
+    pub cause: Cause,
+    /// The detail.
+    pub detail: String,
+    /// When it begins, since the intended send time.
+    #[serde(rename = "start_ns", with = "tailbound_time::nanoseconds")]
+    pub start: Duration,
+    /// How long it lasts.
+    #[serde(rename = "length_ns", with = "tailbound_time::nanoseconds")]
+    pub length: Duration,
+}

@@ -1,0 +1,252 @@
+//! The latency of one request, split into parts without rest.
+
+use super::cause::{Cause, PartId, PartTable};
+use super::conversation::Work;
+use super::host::HostState;
+use super::jobs::ThreadJob;
+use super::thread_log::{Activity, ActivitySums, NOBODY, Segment, ThreadLog};
+use crate::recording::RequestRow;
+
+/// The parts that do not depend on threads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PhaseParts {
+    generator: PartId,
+    network: PartId,
+    queued: PartId,
+    execution: PartId,
+    awaits: PartId,
+    untold: PartId,
+    uncovered: PartId,
+}
+
+impl PhaseParts {
+    pub(crate) fn new(parts: &mut PartTable) -> Self {
+        Self {
+            generator: parts.number(Cause::GeneratorLate, ""),
+            network: parts.number(Cause::Network, ""),
+            queued: parts.number(Cause::Queued, ""),
+            execution: parts.number(Cause::Execution, ""),
+            awaits: parts.number(Cause::Blocked, "waits for another program"),
+            untold: parts.number(Cause::Untold, ""),
+            uncovered: parts.number(Cause::Untold, "not in the recording"),
+        }
+    }
+}
+
+/// A stretch of a request's time with its part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) part: PartId,
+}
+
+/// The phases of a request in time: each ends where the next begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestPhases {
+    intended: u64,
+    taken_up: u64,
+    begin: u64,
+    handed_over: u64,
+    end: u64,
+    replied: u64,
+    /// The thread that it waits for, and that takes it up.
+    reader: Option<u32>,
+    writer: Option<u32>,
+    connection: u32,
+    generator: Option<u32>,
+}
+
+impl RequestPhases {
+    /// The phases of a request that `work` was done on, or that waits for thread `serving`.
+    pub(crate) fn new(
+        row: &RequestRow,
+        connection: Option<u32>,
+        work: Option<Work>,
+        serving: Option<u32>,
+        generator: Option<u32>,
+    ) -> Self {
+        let intended = row.intended.as_nanos();
+        let replied = row.replied.as_nanos().max(intended);
+        let taken_up = row.taken_up.as_nanos().clamp(intended, replied);
+        let within = |at: u64, from: u64| at.clamp(from, replied);
+        let begin = work.map_or(replied, |work| within(work.begin, taken_up));
+        let handed_over = work.map_or(replied, |work| within(work.handed_over, begin));
+        let end = work.map_or(replied, |work| within(work.end, handed_over));
+        Self {
+            intended,
+            taken_up,
+            begin,
+            handed_over,
+            end,
+            replied,
+            reader: work.map(|work| work.reader).or(serving),
+            writer: work.map(|work| work.writer).or(serving),
+            connection: connection.unwrap_or(NOBODY),
+            generator,
+        }
+    }
+
+    /// The one phase of a job: its thread works on it from its release to its completion.
+    pub(crate) fn of_job(job: ThreadJob) -> Self {
+        Self {
+            intended: job.release,
+            taken_up: job.release,
+            begin: job.release,
+            handed_over: job.completion,
+            end: job.completion,
+            replied: job.completion,
+            reader: Some(job.thread),
+            writer: Some(job.thread),
+            connection: NOBODY,
+            generator: None,
+        }
+    }
+
+    /// Adds the request's nanoseconds to `sums`, by the number of the part. They add up to its latency.
+    pub(crate) fn add(
+        &self,
+        host: &HostState<'_>,
+        fixed: &PhaseParts,
+        scratch: &mut ActivitySums,
+        sums: &mut Vec<u64>,
+    ) {
+        let mut add = |part: PartId, nanos: u64| {
+            let place = part.0 as usize;
+            if sums.len() <= place {
+                sums.resize(place + 1, 0);
+            }
+            sums[place] += nanos;
+        };
+        add(fixed.generator, self.taken_up - self.intended);
+        let log_of =
+            |thread: Option<u32>| thread.and_then(|thread| host.thread(thread)?.log.as_ref());
+        match log_of(self.reader) {
+            None => add(fixed.untold, self.begin - self.taken_up),
+            Some(log) => {
+                scratch.clear();
+                log.add_sums(self.taken_up, self.begin, scratch);
+                add(fixed.queued, scratch.running);
+                add(fixed.network, scratch.idle);
+                let mut covered = scratch.running + scratch.idle;
+                for (number, nanos) in scratch
+                    .kept
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, nanos)| **nanos > 0)
+                {
+                    add(PartId(number as u32), *nanos);
+                    covered += nanos;
+                }
+                add(fixed.uncovered, self.begin - self.taken_up - covered);
+            }
+        }
+        self.later_stretches(host, fixed, &mut |stretch| {
+            add(stretch.part, stretch.end - stretch.start)
+        });
+    }
+
+    /// The request's stretches in time, one after the other from the intended send time to the reply.
+    pub(crate) fn stretches(&self, host: &HostState<'_>, fixed: &PhaseParts) -> Vec<Stretch> {
+        let mut stretches = vec![Stretch {
+            start: self.intended,
+            end: self.taken_up,
+            part: fixed.generator,
+        }];
+        let mut push = |stretch: Stretch| stretches.push(stretch);
+        let waiting = |segment: Segment| match segment.activity {
+            Activity::Running => fixed.queued,
+            Activity::Idle => fixed.network,
+            Activity::Kept(part) => part,
+        };
+        let log_of =
+            |thread: Option<u32>| thread.and_then(|thread| host.thread(thread)?.log.as_ref());
+        let span = (self.taken_up, self.begin);
+        let missing = self.reader.map_or(fixed.untold, |_| fixed.uncovered);
+        cover(log_of(self.reader), span, missing, waiting, &mut push);
+        self.later_stretches(host, fixed, &mut push);
+        stretches.retain(|stretch| stretch.start < stretch.end);
+        stretches.dedup_by(|next, stretch| {
+            let same = next.part == stretch.part && next.start == stretch.end;
+            if same {
+                stretch.end = next.end;
+            }
+            same
+        });
+        stretches
+    }
+
+    /// The stretches from when it was taken up: its own work, and the way back.
+    fn later_stretches(
+        &self,
+        host: &HostState<'_>,
+        fixed: &PhaseParts,
+        push: &mut impl FnMut(Stretch),
+    ) {
+        let log_of =
+            |thread: Option<u32>| thread.and_then(|thread| host.thread(thread)?.log.as_ref());
+        let missing = fixed.uncovered;
+        let is_handed_over = self.reader != self.writer;
+        let working = |is_second: bool| {
+            move |segment: Segment| match segment.activity {
+                Activity::Running if segment.owner == self.connection => fixed.execution,
+                // A worker that has no connection of its own works for whom it was handed.
+                Activity::Running if segment.owner == NOBODY && (is_handed_over || is_second) => {
+                    fixed.execution
+                }
+                Activity::Running => fixed.queued,
+                Activity::Idle => fixed.awaits,
+                Activity::Kept(part) => part,
+            }
+        };
+        cover(
+            log_of(self.reader),
+            (self.begin, self.handed_over),
+            missing,
+            working(false),
+            push,
+        );
+        cover(
+            log_of(self.writer),
+            (self.handed_over, self.end),
+            missing,
+            working(true),
+            push,
+        );
+        let returning = |segment: Segment| match segment.activity {
+            Activity::Running => fixed.generator,
+            Activity::Idle => fixed.network,
+            Activity::Kept(_) => fixed.generator,
+        };
+        let back = (self.end, self.replied);
+        cover(log_of(self.generator), back, fixed.network, returning, push);
+    }
+}
+
+/// Covers a span by what a log has, and by `missing` where it has nothing.
+fn cover(
+    log: Option<&ThreadLog>,
+    (from, to): (u64, u64),
+    missing: PartId,
+    part: impl Fn(Segment) -> PartId,
+    push: &mut impl FnMut(Stretch),
+) {
+    let start = log
+        .and_then(ThreadLog::start)
+        .unwrap_or(u64::MAX)
+        .clamp(from, to);
+    if from < start {
+        push(Stretch {
+            start: from,
+            end: start,
+            part: missing,
+        });
+    }
+    for (segment, end) in log.into_iter().flat_map(|log| log.span(start, to)) {
+        push(Stretch {
+            start: segment.start,
+            end,
+            part: part(segment),
+        });
+    }
+}

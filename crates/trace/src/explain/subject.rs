@@ -1,0 +1,110 @@
+//! One load, or the jobs of one thread, while it is explained.
+
+use tailbound_time::{Duration, Instant};
+
+use super::bands::BandSums;
+use super::cause::PartTable;
+use super::explanation::{CourseStretch, Explanation, SlowRequest};
+use super::split::Stretch;
+
+/// The slowest requests that are kept with their whole course.
+const KEPT_SLOWEST: usize = 5;
+
+/// A load, or the jobs of a thread.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    pub(crate) explanation: Explanation,
+    pub(crate) tasks: Vec<String>,
+    bands: BandSums,
+    /// The latency from which a request may be among the slowest.
+    slow_from: u64,
+    slowest: Vec<(SlowRequest, Vec<Stretch>, u64)>,
+}
+
+/// A request that has been split.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SplitRequest<'a> {
+    pub(crate) number: u64,
+    pub(crate) task: u32,
+    pub(crate) intended: u64,
+    pub(crate) latency: u64,
+    pub(crate) parts: &'a [u64],
+}
+
+impl Subject {
+    /// A subject with these latencies.
+    pub(crate) fn new(
+        explanation: Explanation,
+        tasks: Vec<String>,
+        latencies: Vec<u64>,
+        quantiles: &[f64],
+    ) -> Self {
+        let mut slowest = latencies.clone();
+        let place = slowest.len().saturating_sub(KEPT_SLOWEST);
+        let slow_from = match slowest.is_empty() {
+            true => u64::MAX,
+            false => {
+                *slowest
+                    .select_nth_unstable(place.min(latencies.len() - 1))
+                    .1
+            }
+        };
+        Self {
+            explanation,
+            tasks,
+            bands: BandSums::new(latencies, quantiles),
+            slow_from,
+            slowest: Vec::new(),
+        }
+    }
+
+    /// Adds a request; `course` makes its stretches, if it is among the slowest.
+    pub(crate) fn add(&mut self, request: SplitRequest<'_>, course: impl FnOnce() -> Vec<Stretch>) {
+        debug_assert_eq!(
+            request.parts.iter().sum::<u64>(),
+            request.latency,
+            "parts add up"
+        );
+        self.explanation.requests += 1;
+        self.bands.add(request.latency, request.parts);
+        if request.latency >= self.slow_from && self.slowest.len() < KEPT_SLOWEST {
+            let slow = SlowRequest {
+                number: request.number,
+                task: self
+                    .tasks
+                    .get(request.task as usize)
+                    .cloned()
+                    .unwrap_or_default(),
+                latency: Duration::from_nanos(request.latency),
+                ..SlowRequest::default()
+            };
+            self.slowest.push((slow, course(), request.intended));
+        }
+    }
+
+    /// The explanation, with the names of parts.
+    pub(crate) fn finish(mut self, table: &PartTable, started: Instant) -> Explanation {
+        self.explanation.bands = self.bands.finish(table);
+        self.slowest
+            .sort_by(|one, other| other.0.latency.cmp(&one.0.latency));
+        let slowest = self.slowest.into_iter();
+        let slowest = slowest.map(|(mut slow, stretches, intended)| {
+            slow.intended = Instant::from_nanos(intended).saturating_since(started);
+            slow.course = stretches
+                .into_iter()
+                .map(|stretch| {
+                    let (cause, detail) = table.part(stretch.part);
+                    CourseStretch {
+                        cause,
+                        detail: detail.to_string(),
+                        start: Duration::from_nanos(stretch.start.saturating_sub(intended)),
+                        length: Duration::from_nanos(stretch.end - stretch.start),
+                    }
+                })
+                .collect();
+            slow
+        });
+        self.explanation.slowest = slowest.collect();
+        self.explanation
+    }
+}

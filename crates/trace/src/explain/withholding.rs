@@ -1,0 +1,120 @@
+//! When a domain's reservation keeps it from the CPU.
+//!
+//! Where a cgroup is frozen, the kernel has an event for that. Quotas, groups of real-time budgets and SCHED_DEADLINE
+//! have none: a thread leaves the CPU although it could go on. That its budget is used up is inferred
+//! from who comes next. Of real-time threads and of SCHED_DEADLINE nobody but a more urgent thread can come; if a
+//! less urgent one comes, or nobody, the reservation has taken the CPU away. Ordinary threads take turns,
+//! and there the budget that the domain has used since the last replenishment decides.
+
+use std::collections::BTreeSet;
+
+use crate::recording::{RecordedDomain, RecordedProcess};
+
+/// The rank from which threads are ordinary ones.
+const ORDINARY: i32 = 100;
+/// The share of the budget from which it counts as used up: the kernel hands quotas out in slices, and looks at ticks.
+const USED_UP: (u64, u64) = (19, 20);
+/// The share of a period that lies between replenishments at least; timers of other groups have the same function.
+const APART: (u64, u64) = (9, 10);
+
+/// A domain.
+#[derive(Clone, Debug)]
+pub(crate) struct DomainState {
+    domain: RecordedDomain,
+    processes: BTreeSet<u32>,
+    cgroups: BTreeSet<String>,
+    frozen: bool,
+    throttled: bool,
+    used: u64,
+    replenished: u64,
+}
+
+impl DomainState {
+    pub(crate) fn new(domain: &RecordedDomain) -> Self {
+        Self {
+            domain: domain.clone(),
+            processes: domain.pids.iter().copied().collect(),
+            cgroups: BTreeSet::new(),
+            frozen: false,
+            throttled: false,
+            used: 0,
+            replenished: 0,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.domain.name
+    }
+
+    /// Whether a thread of a process belongs to it.
+    pub(crate) fn has(&self, thread: u32, process: u32) -> bool {
+        self.processes.contains(&process) || self.domain.threads.contains(&thread)
+    }
+
+    /// Notes the cgroups of a process's threads, as far as they are of the domain.
+    pub(crate) fn note_cgroups(&mut self, process: &RecordedProcess) {
+        let threads = process.threads.iter();
+        let own = threads.filter(|thread| self.has(thread.tid, process.pid));
+        let cgroups = own.map(|thread| thread.cgroup.as_ref().unwrap_or(&process.cgroup));
+        let cgroups: Vec<String> = cgroups.filter(|path| !path.is_empty()).cloned().collect();
+        self.cgroups.extend(cgroups);
+    }
+
+    /// A cgroup is frozen or thawed: the domain's own, or one above it.
+    pub(crate) fn freeze(&mut self, path: &str, frozen: bool) {
+        let below = |cgroup: &String| {
+            let rest = cgroup.strip_prefix(path);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) && path != "/"
+        };
+        if self.cgroups.iter().any(below) {
+            self.frozen = frozen;
+        }
+    }
+
+    /// Whether its reservation keeps it from the CPU.
+    pub(crate) fn is_withheld(&self) -> bool {
+        self.frozen || self.throttled
+    }
+
+    /// A thread of it comes to a CPU.
+    pub(crate) fn runs(&mut self, now: u64) {
+        if std::mem::take(&mut self.throttled) {
+            (self.used, self.replenished) = (0, now);
+        }
+    }
+
+    /// A thread of it has run for so many nanoseconds.
+    pub(crate) fn used(&mut self, nanos: u64) {
+        self.used = self.used.saturating_add(nanos);
+    }
+
+    /// Whether the budget is used up, now that a thread of it which could go on has left its CPU for one with
+    /// another rank, or for nobody.
+    pub(crate) fn judge(&mut self, rank: i32, next: Option<i32>) {
+        let Some(interface) = self.domain.interface.filter(|_| !self.domain.frozen) else {
+            return;
+        };
+        let spent = u128::from(self.used) * u128::from(USED_UP.1)
+            >= u128::from(interface.budget.as_nanos()) * u128::from(USED_UP.0);
+        self.throttled = match next {
+            None => true,
+            Some(_) if rank >= ORDINARY => spent,
+            Some(next) => next > rank,
+        };
+    }
+
+    /// A timer of the kernel has given budgets back; whether this domain can run again.
+    pub(crate) fn replenish(&mut self, timer: &str, now: u64) -> bool {
+        let Some(interface) = self.domain.interface else {
+            return false;
+        };
+        let elapsed = u128::from(now.saturating_sub(self.replenished));
+        let apart = elapsed * u128::from(APART.1)
+            >= u128::from(interface.period.as_nanos()) * u128::from(APART.0);
+        if self.domain.replenished_by.as_deref() != Some(timer) || !apart {
+            return false;
+        }
+        (self.used, self.replenished) = (0, now);
+        std::mem::take(&mut self.throttled)
+    }
+}

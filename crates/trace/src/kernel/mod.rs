@@ -1,0 +1,11 @@
+//! Events of the kernel as its ring buffers hold them: layouts, pages, decoding.
+
+mod decoder;
+mod event;
+mod layout;
+mod page;
+
+pub use decoder::{DECODED_EVENTS, Decoder};
+pub use event::{Interrupt, KernelEvent, KernelEventKind, OffCpuState, Switch, ThreadName, Vector};
+pub use layout::{EventLayout, LayoutError};
+pub use page::{PAGE_HEADER_BYTES, PageError, PageEvents, RawEvent, page_bytes};

@@ -1,0 +1,20 @@
+//! The file of a recording: chunks, each with its length and a checksum, so that a file that ends
+//! early, or is garbled in places, is read as far as it goes.
+
+mod chunk;
+mod contents;
+mod error;
+mod events;
+mod file;
+mod merge;
+
+pub use chunk::{ChunkKind, ChunkWriter};
+pub use contents::{
+    ClockError, RecordedConnection, RecordedDomain, RecordedInterface, RecordedLoad,
+    RecordedProcess, RecordedSocket, RecordedThread, RecordingEnd, RecordingHeader, RequestRow,
+    SamplerDelay, SocketSnapshot, UserEventBatch,
+};
+pub use error::RecordingError;
+pub use events::{EventStream, StreamLoss};
+pub use file::{LoadPlace, PositionedBytes, Recording, Requests};
+pub use merge::MergedEvents;
