@@ -48,7 +48,7 @@ pub struct HeldCommand {
 }
 
 impl HeldCommand {
-    /// Starts `words` on `cpus`, held, in a scope of its own if one is given.
+    /// Starts `words` on `cpus` (empty: on those of the caller), held, in a scope of its own if one is given.
     ///
     /// On a terminal the command stays in our process group, so that it can read from it and gets
     /// Ctrl-C itself; elsewhere it leads a group of its own, which is ended as a whole.
@@ -83,8 +83,11 @@ impl HeldCommand {
         }
         process::die_with_parent(&mut command);
         let mut child = command.spawn().map_err(failed)?;
-        let held =
-            scheduling::set_affinity(child.id(), cpus).and_then(|()| accept(&listener, &mut child));
+        let bound = match cpus.is_empty() {
+            true => Ok(()),
+            false => scheduling::set_affinity(child.id(), cpus),
+        };
+        let held = bound.and_then(|()| accept(&listener, &mut child));
         let pid = child.id();
         let ender = Ender {
             pid,

@@ -8,11 +8,12 @@ use tailbound_enforcement::{ReservationRequest, Target};
 use tailbound_linux::cgroup::{hierarchies, processes_in};
 use tailbound_linux::host_facts::HostFacts;
 use tailbound_linux::process::{children_of, process_of};
-use tailbound_measurement::{Measurement, RecordOutcome, fingerprint};
-use tailbound_recorder::{Recorder, RecorderOptions, SamplerOptions};
+use tailbound_measurement::{LOOK_DISTANCE, Measurement, RecordOutcome, SupplyTrace, fingerprint};
+use tailbound_recorder::{Recorder, RecorderOptions};
 use tailbound_time::Duration;
 use tailbound_trace::recording::{
     RecordedConnection, RecordedDomain, RecordedInterface, RecordedLoad, RecordingEnd, RequestRow,
+    SamplerDelay,
 };
 
 use crate::ExperimentError;
@@ -68,7 +69,7 @@ impl RunRecording {
             domains,
             own_cpu,
             buffer_kib: BUFFER_KIB,
-            sampler: Some(SamplerOptions::default()),
+            looks_apart: Some(LOOK_DISTANCE),
             contention: false,
         };
         let recorder = Recorder::start(options, file)?;
@@ -134,17 +135,32 @@ impl RunRecording {
         Ok(self.recorder.note_load(&load, &rows)?)
     }
 
-    /// Ends the recording.
+    /// Ends the recording, with the supply of CPUs that was sampled meanwhile.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn end(self) -> Result<EndedRecording, ExperimentError> {
-        let end = self.recorder.stop()?;
+    pub fn end(self, supply: &[SupplyTrace]) -> Result<EndedRecording, ExperimentError> {
+        for trace in supply {
+            self.recorder
+                .note_delays(trace.cpu.0, &sampler_delays(trace))?;
+        }
+        let end = self.recorder.stop(Vec::new())?;
         Ok(EndedRecording {
             path: self.path,
             end,
         })
     }
+}
+
+/// The late looks of a sampler, as a recording has them.
+pub fn sampler_delays(trace: &SupplyTrace) -> Vec<SamplerDelay> {
+    let gaps = trace.gaps.iter();
+    gaps.map(|gap| SamplerDelay {
+        cpu: trace.cpu.0,
+        due: gap.due,
+        woke: gap.due.saturating_add(gap.late),
+    })
+    .collect()
 }
 
 /// The domain of a recording that `target` is, under the reservation of `request`, if it has one.

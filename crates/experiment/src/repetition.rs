@@ -122,8 +122,9 @@ impl Bench<'_> {
         let mode_changes = watch.map_or_else(Vec::new, ModeChangeWatch::end);
         let measured = measured?;
         let calibrations = (&testbed.calibrations, deployment);
-        let recording = recording
-            .map(|recording| self.end_recording(recording, &measured, calibrations, variant, slot));
+        let recording = recording.map(|recording| {
+            self.end_recording(recording, &measured, calibrations, variant, slot, &supply)
+        });
         let mut repetition = Repetition {
             measured,
             mode_changes,
@@ -225,6 +226,7 @@ impl Bench<'_> {
         (calibrations, deployment): (&Calibrations, &Deployment),
         variant: &Variant,
         slot: RepetitionSlot,
+        supply: &[SupplyTrace],
     ) -> Result<EndedRecording, ExperimentError> {
         let run = format!("{}, repetition {}", variant.name, slot.number);
         for (name, service) in &self.loaded.description.services {
@@ -236,7 +238,7 @@ impl Bench<'_> {
             let calibrated = calibration.and_then(|one| mean_execution(measured, one));
             recording.note_load(measured, &service.domain, &run, calibrated)?;
         }
-        recording.end()
+        recording.end(supply)
     }
 
     /// Drives every service at the same time, each from its own generator.

@@ -41,4 +41,4 @@ pub use noise::{Noise, noise};
 pub use overheads::{MeasuredOverheads, OverheadPlan, measure_overheads};
 pub use plan::{LoadPlan, Release};
 pub use setup::{await_service, run_setup};
-pub use supply::{SupplyGap, SupplySampler, SupplyTrace};
+pub use supply::{LOOK_DISTANCE, SupplyGap, SupplySampler, SupplyTrace};

@@ -2,8 +2,8 @@
 //!
 //! A [`Recorder`] has two instances of tracefs: one with what all threads of the chosen CPUs do, one with the system
 //! calls of the chosen processes alone, which would be too many of all. A thread takes the pages of both into
-//! the file, and a sampler of each CPU notes when its real-time wake-up comes late, which nothing but the kernel
-//! itself or a hypervisor brings about.
+//! the file. Whoever samples the supply of CPUs meanwhile hands over the looks that came late, which nothing but the
+//! kernel itself or a hypervisor brings about.
 
 mod clock_check;
 mod drain;
@@ -11,9 +11,7 @@ mod error;
 mod event_cost;
 mod inventory;
 mod recorder;
-mod sampler;
 mod setup;
 
 pub use error::RecorderError;
 pub use recorder::{Recorder, RecorderOptions};
-pub use sampler::SamplerOptions;

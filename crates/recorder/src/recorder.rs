@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -23,7 +22,6 @@ use crate::clock_check::check_clock;
 use crate::drain::PageSource;
 use crate::event_cost::measure_event_cost;
 use crate::inventory::{processes, socket_snapshot, threads};
-use crate::sampler::{SamplerOptions, start_sampler};
 use crate::setup::{enable_calls, enable_scheduling, make_instance};
 
 /// How often the buffers are emptied: at a million events a second, the buffers below hold many times as much.
@@ -48,8 +46,8 @@ pub struct RecorderOptions {
     pub own_cpu: Option<u32>,
     /// KiB of buffer for each CPU.
     pub buffer_kib: u64,
-    /// The sampler of stalls; `None` for none.
-    pub sampler: Option<SamplerOptions>,
+    /// The distance between the looks of whoever samples stalls, for [`Recorder::note_delays`]; `None` where nobody does.
+    pub looks_apart: Option<Duration>,
     /// Whether waits for locks of the kernel are recorded.
     pub contention: bool,
 }
@@ -65,8 +63,6 @@ pub struct Recorder {
     calls: TraceInstance,
     stop: Arc<AtomicBool>,
     drain: Option<JoinHandle<Result<Duration, io::Error>>>,
-    samplers: Vec<(u32, JoinHandle<Result<(), String>>)>,
-    delays: Receiver<SamplerDelay>,
     clock_error: Option<ClockError>,
     event_cost: Option<Duration>,
     first_pids: BTreeSet<u32>,
@@ -104,7 +100,6 @@ impl Recorder {
             open_pages(&scheduling, &options.cpus)?,
         );
         sources.extend(self::sources(ChunkKind::CallPages, call_pages));
-        let (sender, delays) = channel();
         let mut recorder = Self {
             call_pids: options.call_pids.clone(),
             writer: Arc::new(Mutex::new(writer)),
@@ -112,21 +107,11 @@ impl Recorder {
             calls,
             stop: Arc::new(AtomicBool::new(false)),
             drain: None,
-            samplers: Vec::new(),
-            delays,
             clock_error,
             event_cost,
             first_pids,
             options,
         };
-        if let Some(sampler) = recorder.options.sampler {
-            for cpu in recorder.options.cpus.clone() {
-                let thread = start_sampler(cpu, sampler, recorder.stop.clone(), sender.clone());
-                recorder
-                    .samplers
-                    .push((cpu, thread.map_err(RecorderError::Thread)?));
-            }
-        }
         let header = RecordingHeader {
             started_at: recorder.options.started_at.clone(),
             started: Monotonic.now(),
@@ -139,6 +124,7 @@ impl Recorder {
             timer_functions: replenishing_timers().unwrap_or_default(),
             processes,
             domains: recorder.options.domains.clone(),
+            looks_apart: recorder.options.looks_apart,
             missing,
         };
         recorder.write(|writer| writer.write_json(ChunkKind::Header, &header))?;
@@ -190,19 +176,30 @@ impl Recorder {
         })
     }
 
-    /// Ends the recording: what the kernel still holds is taken, and the instances are removed.
+    /// Notes the late looks of a sampler of stalls, in order of when they were due.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn stop(mut self) -> Result<RecordingEnd, RecorderError> {
+    pub fn note_delays(&self, cpu: u32, delays: &[SamplerDelay]) -> Result<(), RecorderError> {
+        let bytes: Vec<u8> = delays.iter().flat_map(|delay| delay.to_bytes()).collect();
+        let cpu = u16::try_from(cpu).unwrap_or(u16::MAX);
+        self.write(|writer| writer.write(ChunkKind::SamplerDelays, cpu, &bytes))
+    }
+
+    /// Ends the recording: what the kernel still holds is taken, and the instances are removed. `remarks` go into it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn stop(mut self, remarks: Vec<String>) -> Result<RecordingEnd, RecorderError> {
         self.switch("0")?;
         let mut end = RecordingEnd {
             ended: Monotonic.now(),
             clock_error: self.clock_error,
             event_cost: self.event_cost,
+            remarks,
             ..RecordingEnd::default()
         };
-        end.recorder = self.end_threads(&mut end.remarks)?;
+        end.recorder = self.end_drain()?;
         for instance in [&self.scheduling, &self.calls] {
             for cpu in &self.options.cpus {
                 let stats = instance
@@ -269,25 +266,9 @@ impl Recorder {
         thread.spawn(drain).map_err(RecorderError::Thread)
     }
 
-    /// Ends the threads and writes what the samplers have; the CPU time of the thread that took the pages.
-    fn end_threads(&mut self, remarks: &mut Vec<String>) -> Result<Duration, RecorderError> {
+    /// Ends the thread that takes the pages; its CPU time.
+    fn end_drain(&mut self) -> Result<Duration, RecorderError> {
         self.stop.store(true, Ordering::Relaxed);
-        for (cpu, sampler) in self.samplers.drain(..) {
-            if let Ok(Err(cause)) = sampler.join() {
-                remarks.push(format!("stalls of CPU {cpu} were not sampled: {cause}"));
-            }
-        }
-        let mut delays: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
-        for delay in self.delays.try_iter() {
-            delays
-                .entry(delay.cpu)
-                .or_default()
-                .extend(delay.to_bytes());
-        }
-        for (cpu, bytes) in delays {
-            let cpu = u16::try_from(cpu).unwrap_or(u16::MAX);
-            self.write(|writer| writer.write(ChunkKind::SamplerDelays, cpu, &bytes))?;
-        }
         match self.drain.take().map(JoinHandle::join) {
             Some(Ok(drained)) => drained.map_err(RecorderError::Write),
             _ => Ok(Duration::ZERO),

@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use tailbound_trace::explain::{Cause, ExplainOptions, Explanation, QuantileBand, explain};
+use tailbound_time::Duration;
+use tailbound_trace::explain::{
+    Cause, ExplainOptions, Explanation, QuantileBand, SlowRequest, explain,
+};
 
 use crate::arguments::ExplainArguments;
 use crate::failure::Failure;
@@ -15,6 +18,11 @@ const HEADER: [&str; 9] = [
 ];
 /// The least share of a band that a table shows by its detail.
 const SHOWN_SHARE: f64 = 0.005;
+
+/// The least share of a request's latency that a line of its course is worth.
+const SHOWN_STRETCH: f64 = 0.01;
+/// The most details of a cause that a table shows.
+const SHOWN_DETAILS: usize = 6;
 
 /// Explanations in machine output.
 #[derive(Serialize)]
@@ -161,25 +169,41 @@ fn in_words(explanation: &Explanation) -> String {
     text.push_str(&table(&header, &rows));
     text.push('\n');
     for slow in &explanation.slowest {
-        text.push_str(&format!(
-            "request {} ({}), {}:\n",
-            slow.number, slow.task, slow.latency
-        ));
-        for stretch in &slow.course {
-            let detail = match stretch.detail.is_empty() {
-                true => String::new(),
-                false => format!(" ({})", stretch.detail),
-            };
-            text.push_str(&format!(
-                "  at {}: {} {}{detail}\n",
-                stretch.start,
-                stretch.length,
-                stretch.cause.words()
-            ));
-        }
+        text.push_str(&course(slow));
     }
     for remark in &explanation.remarks {
         text.push_str(&format!("note: {remark}\n"));
+    }
+    text
+}
+
+/// The course of a slow request: stretches that are worth a line, and the sum of the others.
+fn course(slow: &SlowRequest) -> String {
+    let mut text = format!(
+        "request {} ({}), {}:\n",
+        slow.number, slow.task, slow.latency
+    );
+    let mut shorter = (0, Duration::ZERO);
+    for stretch in &slow.course {
+        if stretch.length.as_secs_f64() < SHOWN_STRETCH * slow.latency.as_secs_f64() {
+            shorter = (shorter.0 + 1, shorter.1.saturating_add(stretch.length));
+            continue;
+        }
+        let detail = match stretch.detail.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", stretch.detail),
+        };
+        let words = stretch.cause.words();
+        text.push_str(&format!(
+            "  at {}: {} {words}{detail}\n",
+            stretch.start, stretch.length
+        ));
+    }
+    if shorter.0 > 0 {
+        text.push_str(&format!(
+            "  and {} shorter stretches of {} together\n",
+            shorter.0, shorter.1
+        ));
     }
     text
 }
@@ -217,7 +241,15 @@ fn detail_rows(explanation: &Explanation, cause: Cause) -> Vec<Vec<String>> {
         );
         row
     };
-    details.iter().map(row).collect()
+    let weight = |detail: &str| -> f64 {
+        explanation
+            .bands
+            .iter()
+            .map(|band| share(band, detail))
+            .sum()
+    };
+    details.sort_by(|one, other| weight(other).total_cmp(&weight(one)));
+    details.iter().take(SHOWN_DETAILS).map(row).collect()
 }
 
 fn band_name(band: &QuantileBand) -> String {

@@ -27,7 +27,11 @@ impl BandSums {
             let Some(greatest) = rank.checked_sub(1).and_then(|rank| latencies.get(rank)) else {
                 continue;
             };
-            if bands.last().is_some_and(|(_, last)| last == greatest) {
+            if let Some((band, last)) = bands.last_mut()
+                && last == greatest
+            {
+                band.to = to;
+                from = to;
                 continue;
             }
             let band = QuantileBand {

@@ -47,6 +47,8 @@ pub(crate) struct ThreadState {
     call: Option<OpenCall>,
     has_faulted: bool,
     contends: bool,
+    /// Whether it sleeps in the freezer, and so until it is woken, thawed or not.
+    in_freezer: bool,
     /// When it was woken last.
     pub(crate) woken: u64,
     /// The connection that it works for.
@@ -155,6 +157,7 @@ impl<'a> HostState<'a> {
             call: None,
             has_faulted: false,
             contends: false,
+            in_freezer: false,
             woken: 0,
             owner: NOBODY,
             log: None,
@@ -344,6 +347,11 @@ impl<'a> HostState<'a> {
             OffCpuState::Stopped | OffCpuState::Ended => ThreadMode::Stopped,
         };
         let is_runnable = thread.mode == ThreadMode::Runnable;
+        let is_frozen = thread
+            .domain
+            .is_some_and(|domain| self.domains[domain].is_frozen());
+        thread.in_freezer =
+            is_frozen && thread.mode == ThreadMode::Sleeping && thread.call.is_none();
         if let Some(domain) = thread.domain {
             let domain = &mut self.domains[domain];
             domain.used(ran);
@@ -384,6 +392,7 @@ impl<'a> HostState<'a> {
             return;
         }
         (thread.mode, thread.cpu, thread.woken) = (ThreadMode::Runnable, cpu, now);
+        thread.in_freezer = false;
         if thread.log.is_some() {
             self.cpus.entry(cpu).or_default().waiting.insert(tid);
             self.relabel(tid);
@@ -492,7 +501,7 @@ impl<'a> HostState<'a> {
         let (mode, cpu, call, contends) = (thread.mode, thread.cpu, thread.call, thread.contends);
         let has_faulted = thread.has_faulted;
         let domain = thread.domain.map(|domain| &self.domains[domain]);
-        let withheld = domain.is_some_and(DomainState::is_withheld);
+        let withheld = thread.in_freezer || domain.is_some_and(DomainState::is_withheld);
         match mode {
             ThreadMode::Stopped => Activity::Kept(self.fixed.stopped),
             ThreadMode::OnCpu => match self.interruption(cpu) {

@@ -54,10 +54,11 @@ pub fn explain<B: PositionedBytes>(
         })?;
     let jobs = job_latencies(recording, &decoder, options)?;
     let mut pass = Pass::new(recording, options, jobs)?;
-    let mut stalls = Stalls::new(all_delays(recording)?);
+    let apart = recording.header().looks_apart.unwrap_or_default();
+    let mut stalls = Stalls::new(&all_delays(recording)?, apart);
     let mut events = recording.events(&decoder);
     while let Some(event) = events.next_event()? {
-        while let Some(stall) = stalls.next(event.at.as_nanos(), &mut events)? {
+        while let Some(stall) = stalls.next(event.at, &mut events)? {
             pass.host.stall(stall.cpu, stall.start, stall.end);
         }
         pass.take(&event)?;

@@ -13,6 +13,7 @@ pub(crate) struct PhaseParts {
     generator: PartId,
     network: PartId,
     queued: PartId,
+    other_work: PartId,
     execution: PartId,
     awaits: PartId,
     untold: PartId,
@@ -25,6 +26,7 @@ impl PhaseParts {
             generator: parts.number(Cause::GeneratorLate, ""),
             network: parts.number(Cause::Network, ""),
             queued: parts.number(Cause::Queued, ""),
+            other_work: parts.number(Cause::Queued, "work of the service for no request"),
             execution: parts.number(Cause::Execution, ""),
             awaits: parts.number(Cause::Blocked, "waits for another program"),
             untold: parts.number(Cause::Untold, ""),
@@ -127,8 +129,9 @@ impl RequestPhases {
                 scratch.clear();
                 log.add_sums(self.taken_up, self.begin, scratch);
                 add(fixed.queued, scratch.running);
+                add(fixed.other_work, scratch.running_for_nobody);
                 add(fixed.network, scratch.idle);
-                let mut covered = scratch.running + scratch.idle;
+                let mut covered = scratch.running + scratch.running_for_nobody + scratch.idle;
                 for (number, nanos) in scratch
                     .kept
                     .iter()
@@ -155,6 +158,7 @@ impl RequestPhases {
         }];
         let mut push = |stretch: Stretch| stretches.push(stretch);
         let waiting = |segment: Segment| match segment.activity {
+            Activity::Running if segment.owner == NOBODY => fixed.other_work,
             Activity::Running => fixed.queued,
             Activity::Idle => fixed.network,
             Activity::Kept(part) => part,

@@ -1,16 +1,22 @@
 //! Stalls: stretches in which a CPU was silent although its sampler was due.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use tailbound_time::{Duration, Instant};
 
 use crate::recording::{MergedEvents, PositionedBytes, RecordingError, SamplerDelay};
 
 /// A gap between a sampler's due time and the next event of its CPU that is shorter is no stall: the kernel was slow.
 const SHORTEST: u64 = 100_000;
 
-/// The delays of all samplers, in order of when they were due.
-#[derive(Clone, Debug)]
+/// A delay that may be a stall, with when the stall would have begun.
+type Candidate = Reverse<(u64, u64, u64, u32)>;
+
+/// The delays of all samplers, in order of when their stalls would have begun.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Stalls {
-    delays: VecDeque<SamplerDelay>,
+    candidates: BinaryHeap<Candidate>,
 }
 
 /// A CPU that was taken away.
@@ -22,36 +28,47 @@ pub(crate) struct Stall {
 }
 
 impl Stalls {
-    pub(crate) fn new(mut delays: Vec<SamplerDelay>) -> Self {
-        delays.sort_by_key(|delay| delay.due);
+    /// The delays of samplers whose looks are so far apart.
+    pub(crate) fn new(delays: &[SamplerDelay], looks_apart: Duration) -> Self {
+        // A stall began at some time since the look before: half of the distance is the mean of what nobody saw.
+        let before = looks_apart.scaled_down(1, 2);
+        let candidate = |delay: &SamplerDelay| {
+            let start = delay.due.saturating_sub(before).as_nanos();
+            Reverse((
+                start,
+                delay.due.as_nanos(),
+                delay.woke.as_nanos(),
+                delay.cpu,
+            ))
+        };
         Self {
-            delays: delays.into(),
+            candidates: delays.iter().map(candidate).collect(),
         }
     }
 
-    /// The next stall that begins at `until` or before. A CPU with events between the due time and the wake-up was
-    /// busy with them; the silence before the first of them is the stall. It began up to a sampler's period
-    /// before it was due: that much is not counted.
+    /// The next stall that begins at `until` or before. A CPU with events was not away: a stall begins behind the last
+    /// event before its look was due, and ends with the first after it.
     pub(crate) fn next<B: PositionedBytes>(
         &mut self,
-        until: u64,
+        until: Instant,
         events: &mut MergedEvents<'_, B>,
     ) -> Result<Option<Stall>, RecordingError> {
-        while self
-            .delays
-            .front()
-            .is_some_and(|delay| delay.due.as_nanos() <= until)
-        {
-            let Some(delay) = self.delays.pop_front() else {
+        while let Some(Reverse((start, due, woke, cpu))) = self.candidates.peek().copied() {
+            if start > until.as_nanos() {
                 break;
-            };
-            let (start, woke) = (delay.due.as_nanos(), delay.woke.as_nanos());
-            let next = events
-                .next_on(delay.cpu)?
-                .map_or(woke, |next| next.as_nanos());
+            }
+            self.candidates.pop();
+            let next = events.next_on(cpu)?.map_or(woke, |next| next.as_nanos());
+            if next < due {
+                self.candidates
+                    .push(Reverse((next.max(start + 1), due, woke, cpu)));
+                if next > until.as_nanos() || next <= start {
+                    break;
+                }
+                continue;
+            }
             let end = next.min(woke);
-            if end.saturating_sub(start) >= SHORTEST {
-                let cpu = delay.cpu;
+            if end.saturating_sub(due) >= SHORTEST {
                 return Ok(Some(Stall { cpu, start, end }));
             }
         }

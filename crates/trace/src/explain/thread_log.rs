@@ -34,15 +34,19 @@ pub(crate) struct Segment {
 /// Sums of nanoseconds by activity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ActivitySums {
+    /// Running for a connection.
     pub(crate) running: u64,
+    /// Running for none.
+    pub(crate) running_for_nobody: u64,
     pub(crate) idle: u64,
     /// By the number of the part.
     pub(crate) kept: Vec<u64>,
 }
 
 impl ActivitySums {
-    fn add(&mut self, activity: Activity, nanos: u64) {
+    fn add(&mut self, activity: Activity, owner: u32, nanos: u64) {
         match activity {
+            Activity::Running if owner == NOBODY => self.running_for_nobody += nanos,
             Activity::Running => self.running += nanos,
             Activity::Idle => self.idle += nanos,
             Activity::Kept(PartId(number)) => {
@@ -57,6 +61,7 @@ impl ActivitySums {
 
     fn add_difference(&mut self, later: &Self, earlier: &Self) {
         self.running += later.running - earlier.running;
+        self.running_for_nobody += later.running_for_nobody - earlier.running_for_nobody;
         self.idle += later.idle - earlier.idle;
         if self.kept.len() < later.kept.len() {
             self.kept.resize(later.kept.len(), 0);
@@ -69,6 +74,7 @@ impl ActivitySums {
     /// Back to zero; memory is kept.
     pub(crate) fn clear(&mut self) {
         self.running = 0;
+        self.running_for_nobody = 0;
         self.idle = 0;
         self.kept.iter_mut().for_each(|sum| *sum = 0);
     }
@@ -101,7 +107,7 @@ impl ThreadLog {
                 return;
             }
             let last = *last;
-            self.sums.add(last.activity, start - last.start);
+            self.sums.add(last.activity, last.owner, start - last.start);
             self.append(Segment {
                 start,
                 activity,
@@ -178,7 +184,7 @@ impl ThreadLog {
 
     fn walk(&self, from: u64, to: u64, sums: &mut ActivitySums) {
         for (segment, end) in self.span(from, to) {
-            sums.add(segment.activity, end - segment.start);
+            sums.add(segment.activity, segment.owner, end - segment.start);
         }
     }
 
@@ -215,7 +221,7 @@ mod tests {
             log.push(0, Activity::Idle, NOBODY);
             for (step, number, owner) in steps {
                 now += step;
-                log.push(now, activity(number), owner);
+                log.push(now, activity(number), if owner == 2 { NOBODY } else { owner });
             }
             log.forget_before(forgotten);
             let from = from.max(forgotten);
@@ -226,7 +232,7 @@ mod tests {
             sums.kept.resize(4, 0);
             walked.kept.resize(4, 0);
             prop_assert_eq!(&sums, &walked);
-            prop_assert_eq!(sums.running + sums.idle + sums.kept.iter().sum::<u64>(), length);
+            prop_assert_eq!(sums.running + sums.running_for_nobody + sums.idle + sums.kept.iter().sum::<u64>(), length);
         }
     }
 }

@@ -71,6 +71,11 @@ impl DomainState {
         }
     }
 
+    /// Whether its cgroup is frozen.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
     /// Whether its reservation keeps it from the CPU.
     pub(crate) fn is_withheld(&self) -> bool {
         self.frozen || self.throttled

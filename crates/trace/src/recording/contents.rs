@@ -29,6 +29,13 @@ pub struct RecordingHeader {
     pub processes: Vec<RecordedProcess>,
     /// The domains that were enforced.
     pub domains: Vec<RecordedDomain>,
+    /// The distance between the looks of the sampler of stalls, where there was one.
+    #[serde(
+        rename = "looks_apart_ns",
+        with = "tailbound_time::nanoseconds::optional",
+        default
+    )]
+    pub looks_apart: Option<Duration>,
     /// What this host or this user could not record, and why.
     pub missing: Vec<String>,
 }
@@ -85,7 +92,7 @@ pub struct RecordedInterface {
     pub period: Duration,
 }
 
-/// A sampler's wake-up that came late.
+/// A look of a sampler of stalls that came late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SamplerDelay {
     /// The CPU.

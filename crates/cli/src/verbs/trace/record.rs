@@ -8,11 +8,12 @@ use std::time::{Duration as Pause, Instant};
 
 use tailbound_control::{Client, DaemonStatus};
 use tailbound_enforcement::{ReservationRequest, state_directory};
-use tailbound_experiment::recorded_run::{call_processes, recorded_domain};
+use tailbound_experiment::recorded_run::{call_processes, recorded_domain, sampler_delays};
 use tailbound_linux::host_facts::HostFacts;
 use tailbound_linux::process::state_letter;
-use tailbound_measurement::fingerprint;
-use tailbound_recorder::{Recorder, RecorderOptions, SamplerOptions};
+use tailbound_measurement::{LOOK_DISTANCE, SupplySampler, fingerprint};
+use tailbound_model::Cpu;
+use tailbound_recorder::{Recorder, RecorderOptions};
 use tailbound_time::Duration;
 use tailbound_trace::recording::{RecordedDomain, RecordingEnd};
 
@@ -47,7 +48,15 @@ pub fn carry_out(arguments: &TraceRecordArguments, output: &Output) -> Result<()
     let mut pids = call_processes(&domains);
     pids.extend(&arguments.pid);
     pids.extend(held.as_ref().map(HeldCommand::pid));
-    let mut recorder = begin(arguments, domains, pids)?;
+    let cpus = HostFacts::of_this_host().online_cpus();
+    let sampler = match arguments.no_stalls {
+        true => None,
+        false => Some(
+            SupplySampler::start(&cpus.iter().copied().map(Cpu).collect())
+                .map_err(Failure::from_error)?,
+        ),
+    };
+    let mut recorder = begin(arguments, cpus, domains, pids)?;
     let status = match &mut held {
         Some(held) => Some(follow_command(
             held,
@@ -61,7 +70,19 @@ pub fn carry_out(arguments: &TraceRecordArguments, output: &Output) -> Result<()
         }
     };
     let bytes = recorder.bytes();
-    let end = recorder.stop().map_err(Failure::from_error)?;
+    let mut remarks = Vec::new();
+    match sampler.map_or_else(|| Ok(Vec::new()), SupplySampler::finish) {
+        Ok(supply) => {
+            for trace in &supply {
+                let delays = sampler_delays(trace);
+                recorder
+                    .note_delays(trace.cpu.0, &delays)
+                    .map_err(Failure::from_error)?;
+            }
+        }
+        Err(cause) => remarks.push(format!("stalls are not told from execution: {cause}")),
+    }
+    let end = recorder.stop(remarks).map_err(Failure::from_error)?;
     for line in overhead_lines(&end, bytes) {
         output.note(line);
     }
@@ -122,6 +143,7 @@ fn check_processes(pids: &[u32]) -> Result<(), Failure> {
 
 fn begin(
     arguments: &TraceRecordArguments,
+    cpus: Vec<u32>,
     domains: Vec<RecordedDomain>,
     call_pids: BTreeSet<u32>,
 ) -> Result<Recorder, Failure> {
@@ -132,12 +154,12 @@ fn begin(
     let options = RecorderOptions {
         started_at: run_file::utc_now()?,
         host: fingerprint(),
-        cpus: HostFacts::of_this_host().online_cpus(),
+        cpus,
         call_pids,
         domains,
         own_cpu: None,
         buffer_kib: arguments.buffer,
-        sampler: (!arguments.no_stalls).then(SamplerOptions::default),
+        looks_apart: (!arguments.no_stalls).then_some(LOOK_DISTANCE),
         contention: arguments.contention,
     };
     Recorder::start(options, file).map_err(Failure::from_error)
