@@ -13,8 +13,9 @@ use tailbound_model::{
 use tailbound_simulator::host::{
     HostQuery, HostSimulation, Kept, MOST_EVENTS, lay_out, simulate_host, simulate_layout,
 };
-use tailbound_simulator::traces::{BLOCKS, ScheduleSlice, ScheduleWindow};
+use tailbound_simulator::traces::{BLOCKS, ScheduleSlice, ScheduleWindow, ServiceCauses, Tee};
 use tailbound_time::Duration;
+use tailbound_trace::explain::{Explanation, PICTURED_QUANTILES};
 
 use crate::AssessmentError;
 use crate::execution_times::ServiceTimes;
@@ -43,6 +44,8 @@ pub struct Simulated {
     pub services: BTreeMap<String, Distribution>,
     /// A window of each CPU's schedule with its title, from the end of the warm-up on.
     pub schedules: Vec<(String, ScheduleSlice)>,
+    /// What the requests of each service waited for.
+    pub explanations: Vec<Explanation>,
 }
 
 /// Simulates the hosts of a deployment, which its pictures call `title`, with the releases that a load generator with
@@ -92,7 +95,7 @@ pub fn simulated(
                 most_events: MOST_EVENTS,
             },
             &format!("{title}, {host}"),
-            &mut simulated.schedules,
+            &mut simulated,
         )?;
         for (name, responses) in simulation.services {
             if let Some(responses) = responses.filter(|_| promised.contains(&name)) {
@@ -104,15 +107,20 @@ pub fn simulated(
             }
         }
     }
+    let explanations = &mut simulated.explanations;
+    explanations.retain(|explanation| promised.contains(&explanation.subject));
+    for explanation in explanations {
+        explanation.run = title.to_string();
+    }
     Ok(simulated)
 }
 
-/// Simulates a host and adds a window of the schedule of each of its plans on which anything runs:
-/// five of the longest periods that are reserved there, or what there is.
+/// Simulates a host and adds a window of the schedule of each of its plans on which anything runs, five of the longest
+/// periods that are reserved there, or what there is; and what the requests of its services waited for.
 fn simulate_and_draw(
     query: &HostQuery<'_>,
     name: &str,
-    schedules: &mut Vec<(String, ScheduleSlice)>,
+    simulated: &mut Simulated,
 ) -> Result<HostSimulation, AssessmentError> {
     let layout = lay_out(query.description, query.host, query.inputs)?;
     let domains = query.description.domains.values();
@@ -125,14 +133,25 @@ fn simulate_and_draw(
     let windows = layout.plans.iter();
     let windows = windows.map(|laid| ScheduleWindow::new(laid.setting(), from, until, BLOCKS));
     // An empty window shows nothing; there is one only where nothing is simulated.
-    let Ok(mut windows) = windows.collect::<Result<Vec<_>, _>>() else {
+    let Ok(windows) = windows.collect::<Result<Vec<_>, _>>() else {
         return Ok(simulate_host(query)?);
     };
-    let simulation = simulate_layout(query, &layout, &mut windows)?;
-    let drawn = layout.plans.iter().zip(windows);
-    let drawn = drawn.filter(|(laid, _)| !laid.tasks.is_empty());
-    schedules
-        .extend(drawn.map(|(laid, window)| (laid.title(name), window.finish(simulation.ended_ns))));
+    let with_causes = layout.plans.iter().zip(windows).map(|(laid, window)| {
+        let services = laid.tasks.iter().map(|task| task.service.clone());
+        let services: Vec<Option<String>> = services.collect();
+        Tee(window, ServiceCauses::new(laid.setting(), &services, from))
+    });
+    let mut sinks: Vec<Tee<ScheduleWindow, ServiceCauses>> = with_causes.collect();
+    let simulation = simulate_layout(query, &layout, &mut sinks)?;
+    for (laid, Tee(window, causes)) in layout.plans.iter().zip(sinks) {
+        if !laid.tasks.is_empty() {
+            let slice = window.finish(simulation.ended_ns);
+            simulated.schedules.push((laid.title(name), slice));
+        }
+        simulated
+            .explanations
+            .extend(causes.finish(&PICTURED_QUANTILES));
+    }
     Ok(simulation)
 }
 

@@ -18,6 +18,7 @@ use crate::calibrations::{Calibrating, Condition, RoundCounts};
 use crate::host_check::{Obstacle, obstacle_of_run};
 use crate::host_set::HostSet;
 use crate::programs::Surroundings;
+use crate::recorded_run::EndedRecording;
 use crate::repetition::{Bench, Repetition, RepetitionSlot};
 use crate::results::{Findings, Results};
 use crate::testbed::Testbed;
@@ -378,6 +379,13 @@ fn measure_all(
         match rig.repeat(variant, &deployments[&variant.name], observer, slot) {
             Ok(repetition) => {
                 let ended_early = ended_early(&repetition);
+                for line in repetition
+                    .recording
+                    .iter()
+                    .flat_map(EndedRecording::overhead)
+                {
+                    observer.remark(&line);
+                }
                 findings.add(&variant.name, repetition);
                 if ended_early.is_some() {
                     let by_user = rig.is_stopped();

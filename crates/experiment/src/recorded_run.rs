@@ -11,9 +11,10 @@ use tailbound_linux::process::{children_of, process_of};
 use tailbound_measurement::{LOOK_DISTANCE, Measurement, RecordOutcome, SupplyTrace, fingerprint};
 use tailbound_recorder::{Recorder, RecorderOptions};
 use tailbound_time::Duration;
+use tailbound_trace::explain::{ExplainOptions, Explanation, PICTURED_QUANTILES, explain};
 use tailbound_trace::recording::{
-    RecordedConnection, RecordedDomain, RecordedInterface, RecordedLoad, RecordingEnd, RequestRow,
-    SamplerDelay,
+    RecordedConnection, RecordedDomain, RecordedInterface, RecordedLoad, Recording, RecordingEnd,
+    RecordingError, RequestRow, SamplerDelay,
 };
 
 use crate::ExperimentError;
@@ -33,8 +34,12 @@ pub struct RunRecording {
 /// A recording that has ended.
 #[derive(Clone, Debug)]
 pub struct EndedRecording {
+    /// The variant and the repetition.
+    pub run: String,
     /// The file.
     pub path: PathBuf,
+    /// Its bytes.
+    pub bytes: u64,
     /// What the recorder says of it.
     pub end: RecordingEnd,
 }
@@ -139,17 +144,75 @@ impl RunRecording {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn end(self, supply: &[SupplyTrace]) -> Result<EndedRecording, ExperimentError> {
+    pub fn end(self, run: &str, supply: &[SupplyTrace]) -> Result<EndedRecording, ExperimentError> {
         for trace in supply {
             self.recorder
                 .note_delays(trace.cpu.0, &sampler_delays(trace))?;
         }
         let end = self.recorder.stop(Vec::new())?;
+        let bytes = std::fs::metadata(&self.path).map_or(0, |metadata| metadata.len());
         Ok(EndedRecording {
+            run: run.to_string(),
             path: self.path,
+            bytes,
             end,
         })
     }
+}
+
+impl EndedRecording {
+    /// The name of its file.
+    pub fn file_name(&self) -> String {
+        let name = self.path.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
+    /// What it has cost, and what it lost.
+    pub fn overhead(&self) -> Vec<String> {
+        let lines = overhead_lines(&self.end, self.bytes).into_iter();
+        lines
+            .map(|line| format!("recording of {}: {line}", self.run))
+            .collect()
+    }
+
+    /// What the requests of its loads waited for, in bands for a picture.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn explain(&self) -> Result<Vec<Explanation>, RecordingError> {
+        let recording = Recording::open(File::open(&self.path)?)?;
+        let options = ExplainOptions {
+            quantiles: PICTURED_QUANTILES.to_vec(),
+            ..ExplainOptions::default()
+        };
+        explain(&recording, &options)
+    }
+}
+
+/// What recording has cost, and what it lost.
+pub fn overhead_lines(end: &RecordingEnd, bytes: u64) -> Vec<String> {
+    let lost = end.lost + end.dropped;
+    let mut lines = vec![format!(
+        "{} events, {} KiB; lost {lost}",
+        end.events,
+        bytes / 1024
+    )];
+    if let Some(cost) = end.event_cost {
+        let events = Duration::from_nanos(cost.as_nanos().saturating_mul(end.events));
+        lines.push(format!(
+            "overhead: {cost} an event on this host, so {events} of CPU time in the recorded threads; {} in the \
+             recorder's",
+            end.recorder
+        ));
+    }
+    if let Some(error) = end.clock_error {
+        lines.push(format!(
+            "clock: an event of the kernel lies within {} of a program's reading ({} pairs)",
+            error.bound, error.samples
+        ));
+    }
+    lines.extend(end.remarks.iter().cloned());
+    lines
 }
 
 /// The late looks of a sampler, as a recording has them.

@@ -238,7 +238,7 @@ impl Bench<'_> {
             let calibrated = calibration.and_then(|one| mean_execution(measured, one));
             recording.note_load(measured, &service.domain, &run, calibrated)?;
         }
-        recording.end(supply)
+        recording.end(&run, supply)
     }
 
     /// Drives every service at the same time, each from its own generator.

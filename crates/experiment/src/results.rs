@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use tailbound_analysis::{Prediction, SearchWatch, SharpPoints, Unwatched};
+use tailbound_causes_report::{CausesSection, LatencyCauses};
 use tailbound_distribution::{Distribution, merge};
 use tailbound_enforcement::LedgerSummary;
 use tailbound_measurement::Measurement;
@@ -22,6 +23,7 @@ use crate::calibrations::Calibrations;
 use crate::campaign::{CampaignOptions, host};
 use crate::measured_sample::MeasuredSample;
 use crate::mode_changes::{ModeHistory, SeenChange};
+use crate::recorded_run::EndedRecording;
 use crate::repetition::{Bench, Repetition};
 use crate::result_folder::{requests_path, write_calibrations, write_record, write_requests};
 use tailbound_analysis::resolution::{Deployment, ResolvedDomain};
@@ -58,6 +60,8 @@ pub struct Findings<'a> {
     request_files: Vec<RawData>,
     /// The changes of modes so far.
     mode_changes: Vec<SeenChange>,
+    /// What requests waited for, as far as it was recorded, and in simulation.
+    causes: LatencyCauses,
     /// The prediction bands, with the runs so far.
     bands: Vec<ServiceBand>,
     /// The queues of which there are bands.
@@ -94,6 +98,7 @@ impl<'a> Findings<'a> {
             seed,
             results: Vec::new(),
             schedules: Vec::new(),
+            causes: LatencyCauses::default(),
             refusals: BTreeSet::new(),
             out: out.to_owned(),
             request_files: Vec::new(),
@@ -159,6 +164,7 @@ impl<'a> Findings<'a> {
         let description = &self.loaded.description;
         let simulated = simulated(deployment, &variant.name, times, self.inputs, span)?;
         let mut responses = simulated.services;
+        self.causes.simulated.extend(simulated.explanations);
         // Those of the other variants would hide this one.
         if self.schedules.is_empty() {
             let windows = simulated.schedules.into_iter();
@@ -237,12 +243,30 @@ impl<'a> Findings<'a> {
         });
     }
 
+    /// Explains the requests of a recording.
+    fn explain(&mut self, recording: &EndedRecording) {
+        self.request_files.push(RawData {
+            label: format!("{}: the kernel's events", recording.run),
+            path: format!("raw/{}", recording.file_name()),
+        });
+        match recording.explain() {
+            Ok(explanations) => self.causes.measured.extend(explanations),
+            Err(cause) => self.warnings.push(Warning {
+                what: format!("{} cannot be explained: {cause}", recording.run),
+                advice: "`tailbound trace report` tells what the recording holds".into(),
+            }),
+        }
+    }
+
     /// Adds one repetition of a variant, and writes its requests to the result folder at once, so
     /// that they outlive whatever comes later.
     pub fn add(&mut self, variant: &str, mut repetition: Repetition) {
         let initial = self.loaded.description.initial_mode.as_deref();
         let course = ModeHistory::of(initial.unwrap_or_default(), &repetition.mode_changes);
         self.note_changes(variant, &repetition);
+        if let Some(recording) = &repetition.recording {
+            self.explain(recording);
+        }
         for result in self
             .results
             .iter_mut()
@@ -435,6 +459,12 @@ impl<'a> Findings<'a> {
             raw_data,
             ..RunReport::default()
         };
+        if let Err(cause) = CausesSection::put(&mut report, &self.causes) {
+            report.warnings.push(Warning {
+                what: format!("what requests waited for is not in the report: {cause}"),
+                advice: "`tailbound explain` tells it from the recordings".into(),
+            });
+        }
         if let Err(cause) = BandsSection::put(&mut report, &self.bands) {
             report.warnings.push(Warning {
                 what: format!("the prediction bands are not in the report: {cause}"),

@@ -89,6 +89,7 @@ impl ReportSection for ModesSection {
             note: format!(
                 "What was done with the tasks and the reservation of each domain.{left_out}"
             ),
+            stacks: Vec::new(),
             pictures,
         })
     }

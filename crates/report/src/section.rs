@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{ReportError, RunReport, Table, TimelinePicture};
+use crate::{ReportError, RunReport, StackedPicture, Table, TimelinePicture};
 
 /// `ReportSection` is what a subsystem has in the report of a run: data in the document, tables for the
 /// terminal and the page, and pictures for the page. The report names no subsystem; whoever renders it hands
@@ -26,7 +26,7 @@ pub trait ReportSection: Sync {
     }
 }
 
-/// Timelines under a heading of a page; without a picture there is no heading.
+/// Pictures under a heading of a page; without one there is no heading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PictureSection {
     /// A short name that stays the same, for links.
@@ -35,6 +35,8 @@ pub struct PictureSection {
     pub title: &'static str,
     /// One sentence on what is to be seen.
     pub note: String,
+    /// Stacked columns, which stand first.
+    pub stacks: Vec<StackedPicture>,
     /// The timelines.
     pub pictures: Vec<TimelinePicture>,
 }

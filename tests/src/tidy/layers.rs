@@ -13,7 +13,7 @@ pub const LAYERS: [&[&str]; 12] = [
     &["enforcement", "measurement", "recorder", "pubsub"],
     &["control"],
     &["modes", "fleet", "report", "subsystem", "top"],
-    &["modes-service", "modes-report"],
+    &["modes-service", "modes-report", "causes-report"],
     &["daemon"],
     &["experiment"],
     &["cli", "python"],

@@ -39,6 +39,7 @@ mod coarse;
 mod job_table;
 mod open_jobs;
 mod perfetto;
+mod service_causes;
 mod setting;
 mod window;
 
@@ -47,6 +48,7 @@ pub use coarse::{Cells, Marks};
 pub use job_table::{COLUMNS, JobTable};
 pub use perfetto::timeline::{TimelineMark, TimelineSlice, TimelineTrack, write_timeline};
 pub use perfetto::{LANES, ScheduleTrace};
+pub use service_causes::ServiceCauses;
 pub use setting::{Row, Setting, SettingOfReservation, SettingOfTask};
 pub use window::{
     BLOCKS, Block, Curve, Detail, Exact, JobMark, ScheduleSlice, ScheduleWindow, WindowProblem,

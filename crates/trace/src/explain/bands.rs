@@ -8,6 +8,12 @@ use super::explanation::{LatencyPart, QuantileBand};
 /// The bounds of bands, where nobody asks for others.
 pub const DEFAULT_QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
+/// The bounds of bands for a picture: the bounds above are among them, so that its bands can be merged into those.
+pub const PICTURED_QUANTILES: [f64; 22] = [
+    0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85,
+    0.9, 0.95, 0.975, 0.99, 0.999,
+];
+
 /// Bands of quantiles, filled with sums.
 #[derive(Clone, Debug)]
 pub(crate) struct BandSums {

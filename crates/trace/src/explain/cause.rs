@@ -95,4 +95,9 @@ impl PartTable {
         let (cause, detail) = &self.parts[number.0 as usize];
         (*cause, detail)
     }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.parts.len()
+    }
 }

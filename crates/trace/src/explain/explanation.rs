@@ -31,6 +31,26 @@ pub struct Explanation {
     pub remarks: Vec<String>,
 }
 
+impl Explanation {
+    /// The same with bands merged between these quantiles; a band that reaches over a bound stays whole, in the
+    /// lower one.
+    #[must_use]
+    pub fn merged(&self, quantiles: &[f64]) -> Self {
+        let mut bands: Vec<QuantileBand> = Vec::new();
+        let place = |from: f64| quantiles.partition_point(|bound| *bound <= from + 1e-9);
+        for band in &self.bands {
+            match bands.last_mut() {
+                Some(last) if place(last.from) == place(band.from) => last.add(band),
+                _ => bands.push(band.clone()),
+            }
+        }
+        Self {
+            bands,
+            ..self.clone()
+        }
+    }
+}
+
 /// The requests between two quantiles of the latency.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QuantileBand {
@@ -54,6 +74,23 @@ pub struct QuantileBand {
 }
 
 impl QuantileBand {
+    /// Takes in the band above.
+    fn add(&mut self, above: &Self) {
+        self.to = above.to;
+        self.requests += above.requests;
+        self.greatest = self.greatest.max(above.greatest);
+        self.total = self.total.saturating_add(above.total);
+        for part in &above.parts {
+            let same =
+                |own: &&mut LatencyPart| (own.cause, &own.detail) == (part.cause, &part.detail);
+            match self.parts.iter_mut().find(same) {
+                Some(own) => own.total = own.total.saturating_add(part.total),
+                None => self.parts.push(part.clone()),
+            }
+        }
+        self.parts.sort_by(|one, other| other.total.cmp(&one.total));
+    }
+
     /// The nanoseconds of a cause, all details together.
     pub fn of_cause(&self, cause: Cause) -> Duration {
         let parts = self.parts.iter().filter(|part| part.cause == cause);

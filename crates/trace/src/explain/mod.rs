@@ -14,13 +14,15 @@ mod explanation;
 mod host;
 mod jobs;
 mod pass;
+mod simulated;
 mod split;
 mod stalls;
 mod subject;
 mod thread_log;
 mod withholding;
 
-pub use bands::DEFAULT_QUANTILES;
+pub use bands::{DEFAULT_QUANTILES, PICTURED_QUANTILES};
 pub use cause::Cause;
 pub use explanation::{CourseStretch, Explanation, LatencyPart, QuantileBand, SlowRequest};
 pub use pass::{ExplainOptions, explain};
+pub use simulated::{ServiceActivity, SimulatedService};

@@ -8,14 +8,16 @@ use std::time::{Duration as Pause, Instant};
 
 use tailbound_control::{Client, DaemonStatus};
 use tailbound_enforcement::{ReservationRequest, state_directory};
-use tailbound_experiment::recorded_run::{call_processes, recorded_domain, sampler_delays};
+use tailbound_experiment::recorded_run::{
+    call_processes, overhead_lines, recorded_domain, sampler_delays,
+};
 use tailbound_linux::host_facts::HostFacts;
 use tailbound_linux::process::state_letter;
 use tailbound_measurement::{LOOK_DISTANCE, SupplySampler, fingerprint};
 use tailbound_model::Cpu;
 use tailbound_recorder::{Recorder, RecorderOptions};
 use tailbound_time::Duration;
-use tailbound_trace::recording::{RecordedDomain, RecordingEnd};
+use tailbound_trace::recording::RecordedDomain;
 
 use crate::arguments::{RunArguments, TraceRecordArguments};
 use crate::failure::Failure;
@@ -207,30 +209,4 @@ fn wait(
         std::thread::sleep(LOOK_EVERY);
     }
     Ok(())
-}
-
-/// What recording has cost, and what it lost.
-pub fn overhead_lines(end: &RecordingEnd, bytes: u64) -> Vec<String> {
-    let mut lines = vec![format!(
-        "{} events, {} KiB; lost {}",
-        end.events,
-        bytes / 1024,
-        end.lost + end.dropped
-    )];
-    if let Some(cost) = end.event_cost {
-        let events = Duration::from_nanos(cost.as_nanos().saturating_mul(end.events));
-        lines.push(format!(
-            "overhead: {cost} an event on this host, so {events} of CPU time in the recorded threads; {} in the \
-             recorder's",
-            end.recorder
-        ));
-    }
-    if let Some(error) = end.clock_error {
-        lines.push(format!(
-            "clock: an event of the kernel lies within {} of a program's reading ({} pairs)",
-            error.bound, error.samples
-        ));
-    }
-    lines.extend(end.remarks.iter().cloned());
-    lines
 }
