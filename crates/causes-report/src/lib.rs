@@ -9,7 +9,7 @@ use serde_json::Value;
 use tailbound_report::{PictureSection, ReportSection, RunReport, Table};
 use tailbound_trace::explain::Explanation;
 
-pub use tables::cause_lines;
+pub use tables::{CauseLine, band_name, cause_lines, percent};
 
 /// The key of the explanations in the result document.
 const KEY: &str = "latency_causes";

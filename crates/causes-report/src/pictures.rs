@@ -91,10 +91,16 @@ fn course(explanation: &Explanation, slow: &SlowRequest) -> TimelinePicture {
             "{}, {}, request {}",
             explanation.subject, explanation.run, slow.number
         ),
-        about: format!(
-            "{} from the intended send time to the reply",
-            readable(slow.latency)
-        ),
+        about: match slow.in_cells {
+            false => format!(
+                "{} from the intended send time to the reply",
+                readable(slow.latency)
+            ),
+            true => format!(
+                "{} from the intended send time to the reply, in cells of time: within one, the order is not told",
+                readable(slow.latency)
+            ),
+        },
         tracks,
     }
 }

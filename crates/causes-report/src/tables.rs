@@ -16,6 +16,16 @@ pub struct CauseLine {
     pub simulated: Vec<String>,
 }
 
+impl CauseLine {
+    /// The line as cells: its name, and a cell for each band.
+    pub fn row(&self, cell: impl Fn(&str, Option<&str>) -> String) -> Vec<String> {
+        let cells = self.measured.iter().enumerate();
+        let cells = cells
+            .map(|(band, measured)| cell(measured, self.simulated.get(band).map(String::as_str)));
+        std::iter::once(self.name.clone()).chain(cells).collect()
+    }
+}
+
 /// The lines of an explanation, beside those of its prediction, which has the same bands.
 pub fn cause_lines(measured: &Explanation, simulated: Option<&Explanation>) -> Vec<CauseLine> {
     let has = |explanation: &Explanation, cause: Cause| {
@@ -69,7 +79,7 @@ pub fn cause_lines(measured: &Explanation, simulated: Option<&Explanation>) -> V
 }
 
 /// A share of time as people read it.
-fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     match share {
         0.0 => "–".into(),
         share => format!("{:.1} %", share * 100.0),
@@ -77,7 +87,7 @@ fn percent(share: f64) -> String {
 }
 
 /// The name of a band.
-pub(crate) fn band_name(band: &QuantileBand) -> String {
+pub fn band_name(band: &QuantileBand) -> String {
     let percent = |share: f64| format!("{}", (share * 1e6).round() / 1e4);
     format!("{} to {} %", percent(band.from), percent(band.to))
 }

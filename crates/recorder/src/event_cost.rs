@@ -11,9 +11,9 @@ use tailbound_time::{Clock, Duration};
 use crate::setup::CALL_EVENTS;
 
 /// System calls of one measurement.
-const CALLS: u32 = 500;
+const CALLS: u32 = 200;
 /// Measurements with and without events; the least of each counts, which interrupts touch least.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 20;
 
 /// Measures one event of the kernel by system calls of this thread, with and without events of their entry
 /// and exit, in an instance that records nothing else.
@@ -48,9 +48,12 @@ pub(crate) fn measure_event_cost(instance: &TraceInstance) -> io::Result<Option<
         instance.write(&format!("events/{event}/filter"), "0")?;
     }
     instance.write("set_event_pid", "")?;
-    // An entry and an exit each.
+    // An entry and an exit each. A CPU that others keep busy may have let no round alone: then nothing is known.
     let events = u64::from(CALLS) * 2;
-    Ok(Some(with.saturating_sub(without).scaled_up(1, events)))
+    let difference = with.checked_sub(without);
+    Ok(difference
+        .filter(|difference| !difference.is_zero())
+        .map(|difference| difference.scaled_up(1, events)))
 }
 
 fn timed() -> Duration {

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use tailbound_causes_report::{CausesSection, LatencyCauses, band_name, cause_lines, percent};
+use tailbound_report::RunReport;
 use tailbound_time::Duration;
 use tailbound_trace::explain::{
     Cause, ExplainOptions, Explanation, QuantileBand, SlowRequest, explain,
@@ -10,7 +12,7 @@ use tailbound_trace::explain::{
 
 use crate::arguments::ExplainArguments;
 use crate::failure::Failure;
-use crate::output::{Output, table};
+use crate::output::{Output, read_file, table};
 
 /// The columns of the CSV.
 const HEADER: [&str; 9] = [
@@ -28,6 +30,7 @@ const SHOWN_DETAILS: usize = 6;
 #[derive(Serialize)]
 struct ExplainAnswer<'a> {
     explanations: &'a [Explanation],
+    simulated: Vec<Explanation>,
 }
 
 /// Explains every recording of a run, or one recording.
@@ -47,22 +50,29 @@ pub fn carry_out(arguments: &ExplainArguments, output: &Output) -> Result<(), Fa
             "record them with `tailbound run FILE --trace`, or name threads whose jobs are explained with --thread",
         ));
     }
-    let answer = ExplainAnswer {
-        explanations: &explanations,
+    let causes = LatencyCauses {
+        measured: explanations,
+        simulated: simulated(&arguments.path)?,
     };
+    let predicted = |one: &Explanation| {
+        let prediction = causes.prediction_of(one);
+        prediction.map(|prediction| prediction.merged(&options.quantiles))
+    };
+    let explanations = &causes.measured;
+    let answer = ExplainAnswer {
+        explanations,
+        simulated: explanations.iter().filter_map(predicted).collect(),
+    };
+    let words = |one: &Explanation| in_words(one, predicted(one).as_ref());
     let for_people = || {
         explanations
             .iter()
-            .map(in_words)
+            .map(words)
             .collect::<Vec<_>>()
             .join("\n")
     };
-    output.exporting(&arguments.export).rows_with(
-        for_people,
-        &HEADER,
-        &rows(&explanations),
-        &answer,
-    )
+    let output = output.exporting(&arguments.export);
+    output.rows_with(for_people, &HEADER, &rows(explanations), &answer)
 }
 
 fn options(arguments: &ExplainArguments) -> Result<ExplainOptions, Failure> {
@@ -131,43 +141,54 @@ fn rows(explanations: &[Explanation]) -> Vec<Vec<String>> {
     rows
 }
 
-fn in_words(explanation: &Explanation) -> String {
+/// The simulations in the document of a run's results, if the path is such a folder.
+fn simulated(path: &Path) -> Result<Vec<Explanation>, Failure> {
+    let document = path.join("report.json");
+    if !document.is_file() {
+        return Ok(Vec::new());
+    }
+    let report = RunReport::from_json(&read_file(&document)?).map_err(Failure::from_error)?;
+    Ok(CausesSection::causes(&report).simulated)
+}
+
+fn in_words(explanation: &Explanation, simulated: Option<&Explanation>) -> String {
+    let run = match explanation.run.as_str() {
+        "" => String::new(),
+        run => format!(", {run}"),
+    };
     let mut text = format!(
-        "{}, {}: {} requests\n",
-        explanation.subject, explanation.run, explanation.requests
+        "{}{run}: {} requests\n",
+        explanation.subject, explanation.requests
     );
-    let causes: Vec<Cause> = Cause::ALL
-        .into_iter()
-        .filter(|cause| {
-            explanation
-                .bands
-                .iter()
-                .any(|band| !band.of_cause(*cause).is_zero())
-        })
-        .collect();
     let mut header = vec!["of the latency".to_string()];
     header.extend(explanation.bands.iter().map(band_name));
     let mut rows = Vec::new();
-    for cause in causes {
-        let mut row = vec![cause.words().to_string()];
-        row.extend(
-            explanation
-                .bands
-                .iter()
-                .map(|band| percent(band.share(cause))),
+    for line in cause_lines(explanation, simulated) {
+        rows.push(line.row(|measured, simulated| match simulated {
+            Some(simulated) => format!("{measured} ({simulated})"),
+            None => measured.to_string(),
+        }));
+        let cause = Cause::ALL
+            .into_iter()
+            .find(|cause| cause.words() == line.name);
+        rows.extend(
+            cause
+                .into_iter()
+                .flat_map(|cause| detail_rows(explanation, cause)),
         );
-        rows.push(row);
-        rows.extend(detail_rows(explanation, cause));
     }
-    let mut row = vec!["mean latency".to_string()];
-    row.extend(explanation.bands.iter().map(|band| {
-        let mean = band.total.scaled_down(1, band.requests.max(1));
-        mean.to_string()
-    }));
-    rows.push(row);
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
     text.push_str(&table(&header, &rows));
     text.push('\n');
+    if simulated.is_some() {
+        text.push_str("in brackets: the simulation of the same variant\n");
+    }
+    if let Some(calibrated) = explanation.calibrated {
+        text.push_str(&format!(
+            "own execution {} on the average, calibrated {calibrated}\n",
+            explanation.mean_execution()
+        ));
+    }
     for slow in &explanation.slowest {
         text.push_str(&course(slow));
     }
@@ -250,16 +271,4 @@ fn detail_rows(explanation: &Explanation, cause: Cause) -> Vec<Vec<String>> {
     };
     details.sort_by(|one, other| weight(other).total_cmp(&weight(one)));
     details.iter().take(SHOWN_DETAILS).map(row).collect()
-}
-
-fn band_name(band: &QuantileBand) -> String {
-    let percent = |share: f64| format!("{}", (share * 1e6).round() / 1e4);
-    format!("{} to {}%", percent(band.from), percent(band.to))
-}
-
-fn percent(share: f64) -> String {
-    match share {
-        0.0 => "-".into(),
-        share => format!("{:.1}%", share * 100.0),
-    }
 }

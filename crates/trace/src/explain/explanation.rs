@@ -32,6 +32,16 @@ pub struct Explanation {
 }
 
 impl Explanation {
+    /// The mean of the requests' own execution.
+    pub fn mean_execution(&self) -> Duration {
+        let own = self
+            .bands
+            .iter()
+            .map(|band| band.of_cause(Cause::Execution));
+        let own = own.fold(Duration::ZERO, Duration::saturating_add);
+        own.scaled_down(1, self.requests.max(1))
+    }
+
     /// The same with bands merged between these quantiles; a band that reaches over a bound stays whole, in the
     /// lower one.
     #[must_use]
@@ -133,6 +143,10 @@ pub struct SlowRequest {
     pub latency: Duration,
     /// What it waited for, one stretch after the other; they add up to the latency.
     pub course: Vec<CourseStretch>,
+    /// Whether the course is in cells of time, since it had too many pieces: within a cell, stretches are in no order of
+    /// time.
+    #[serde(default)]
+    pub in_cells: bool,
 }
 
 /// A stretch of a request's time.

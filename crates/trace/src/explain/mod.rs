@@ -10,6 +10,7 @@ mod bands;
 mod calls;
 mod cause;
 mod conversation;
+mod course;
 mod explanation;
 mod host;
 mod jobs;

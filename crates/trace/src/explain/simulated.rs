@@ -6,7 +6,9 @@ use tailbound_time::{Duration, Instant};
 
 use super::bands::BandSums;
 use super::cause::{Cause, PartId, PartTable};
-use super::explanation::{CourseStretch, Explanation, SlowRequest};
+use super::course::course;
+use super::explanation::{Explanation, SlowRequest};
+use super::split::Stretch;
 use super::thread_log::{Activity, ActivitySums, NOBODY, Segment, ThreadLog};
 
 /// The slowest jobs that are kept with their whole course.
@@ -161,21 +163,20 @@ impl SimulatedService {
             Activity::Idle => self.idle,
             Activity::Kept(part) => part,
         };
-        let course = self.log.span(release, end).map(|(segment, until)| {
-            let (cause, detail) = self.parts.part(part(&segment));
-            CourseStretch {
-                cause,
-                detail: detail.to_string(),
-                start: Duration::from_nanos(segment.start - release),
-                length: Duration::from_nanos(until - segment.start),
-            }
+        let stretches = self.log.span(release, end).map(|(segment, until)| Stretch {
+            start: segment.start,
+            end: until,
+            part: part(&segment),
         });
+        let stretches: Vec<Stretch> = stretches.collect();
+        let (course, in_cells) = course(&stretches, release, &self.parts);
         SlowRequest {
             number: self.jobs.len() as u64,
             task: self.tasks.get(task).cloned().unwrap_or_default(),
             intended: Instant::from_nanos(release).saturating_since(Instant::ORIGIN),
             latency: Duration::from_nanos(end - release),
-            course: course.collect(),
+            course,
+            in_cells,
         }
     }
 

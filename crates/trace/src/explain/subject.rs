@@ -4,7 +4,8 @@ use tailbound_time::{Duration, Instant};
 
 use super::bands::BandSums;
 use super::cause::PartTable;
-use super::explanation::{CourseStretch, Explanation, SlowRequest};
+use super::course::course;
+use super::explanation::{Explanation, SlowRequest};
 use super::split::Stretch;
 
 /// The slowest requests that are kept with their whole course.
@@ -58,8 +59,12 @@ impl Subject {
         }
     }
 
-    /// Adds a request; `course` makes its stretches, if it is among the slowest.
-    pub(crate) fn add(&mut self, request: SplitRequest<'_>, course: impl FnOnce() -> Vec<Stretch>) {
+    /// Adds a request; `stretches` makes its course, if it is among the slowest.
+    pub(crate) fn add(
+        &mut self,
+        request: SplitRequest<'_>,
+        stretches: impl FnOnce() -> Vec<Stretch>,
+    ) {
         debug_assert_eq!(
             request.parts.iter().sum::<u64>(),
             request.latency,
@@ -78,7 +83,7 @@ impl Subject {
                 latency: Duration::from_nanos(request.latency),
                 ..SlowRequest::default()
             };
-            self.slowest.push((slow, course(), request.intended));
+            self.slowest.push((slow, stretches(), request.intended));
         }
     }
 
@@ -90,18 +95,7 @@ impl Subject {
         let slowest = self.slowest.into_iter();
         let slowest = slowest.map(|(mut slow, stretches, intended)| {
             slow.intended = Instant::from_nanos(intended).saturating_since(started);
-            slow.course = stretches
-                .into_iter()
-                .map(|stretch| {
-                    let (cause, detail) = table.part(stretch.part);
-                    CourseStretch {
-                        cause,
-                        detail: detail.to_string(),
-                        start: Duration::from_nanos(stretch.start.saturating_sub(intended)),
-                        length: Duration::from_nanos(stretch.end - stretch.start),
-                    }
-                })
-                .collect();
+            (slow.course, slow.in_cells) = course(&stretches, intended, table);
             slow
         });
         self.explanation.slowest = slowest.collect();
