@@ -1,6 +1,8 @@
 //! Causes over the quantiles, and the slowest requests.
 
-use tailbound_report::{PictureSection, StackedColumn, StackedPicture, TimelinePicture, readable};
+use tailbound_report::{
+    PictureSection, StackedColumn, StackedLayer, StackedPicture, TimelinePicture, readable,
+};
 use tailbound_simulator::traces::{TimelineSlice, TimelineTrack};
 use tailbound_trace::explain::{Cause, Explanation, SlowRequest};
 
@@ -47,13 +49,14 @@ fn stack(explanation: &Explanation, origin: &str) -> StackedPicture {
             .map(|cause| band.of_cause(*cause).scaled_down(1, band.requests.max(1)))
             .collect(),
     });
+    let layers = causes.iter().map(|cause| StackedLayer {
+        name: cause.words().to_string(),
+        colour: Cause::ALL.iter().position(|one| one == cause).unwrap_or(0),
+    });
     StackedPicture {
         title: format!("{}, {}, {origin}", explanation.subject, explanation.run),
         about: format!("{} requests", explanation.requests),
-        layers: causes
-            .iter()
-            .map(|cause| cause.words().to_string())
-            .collect(),
+        layers: layers.collect(),
         columns: columns.collect(),
     }
 }

@@ -27,10 +27,19 @@ pub struct StackedPicture {
     pub title: String,
     /// How to read it, in a sentence.
     pub about: String,
-    /// The names of the layers, the lowest first.
-    pub layers: Vec<String>,
+    /// The layers, the lowest first.
+    pub layers: Vec<StackedLayer>,
     /// The columns.
     pub columns: Vec<StackedColumn>,
+}
+
+/// A layer of every column.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StackedLayer {
+    /// Its name.
+    pub name: String,
+    /// The place of its colour, so that it has the same in every picture.
+    pub colour: usize,
 }
 
 /// A column.
@@ -140,7 +149,9 @@ fn draw_panel(out: &mut String, picture: &StackedPicture, palette: &Palette, pan
                 continue;
             }
             y -= tall;
-            let name = picture.layers.get(layer).map_or("", String::as_str);
+            let Some(layer) = picture.layers.get(layer) else {
+                continue;
+            };
             put(
                 out,
                 format_args!(
@@ -148,8 +159,8 @@ fn draw_panel(out: &mut String, picture: &StackedPicture, palette: &Palette, pan
                      {}</title></rect>",
                     x + 1.0,
                     (step - 2.0).max(1.0),
-                    colour(palette, layer),
-                    escaped(name),
+                    colour(palette, layer.colour),
+                    escaped(&layer.name),
                     readable(*part),
                     readable(column.total())
                 ),
@@ -172,10 +183,10 @@ fn draw_panel(out: &mut String, picture: &StackedPicture, palette: &Palette, pan
 
 fn draw_legend(out: &mut String, picture: &StackedPicture, palette: &Palette, top: f64) {
     let step = (WIDTH - LEFT - RIGHT) / LEGEND_COLUMNS as f64;
-    for (layer, name) in picture.layers.iter().enumerate() {
-        let x = LEFT + (layer % LEGEND_COLUMNS) as f64 * step;
-        let y = top + (layer / LEGEND_COLUMNS) as f64 * LEGEND_ROW;
-        let (fill, ink) = (colour(palette, layer), palette.ink);
+    for (place, layer) in picture.layers.iter().enumerate() {
+        let x = LEFT + (place % LEGEND_COLUMNS) as f64 * step;
+        let y = top + (place / LEGEND_COLUMNS) as f64 * LEGEND_ROW;
+        let (fill, ink) = (colour(palette, layer.colour), palette.ink);
         put(
             out,
             format_args!(
@@ -184,17 +195,17 @@ fn draw_legend(out: &mut String, picture: &StackedPicture, palette: &Palette, to
                 y - 10.0,
                 x + 18.0,
                 y,
-                escaped(name)
+                escaped(&layer.name)
             ),
         );
     }
 }
 
-/// The colour of a layer: those of variants, then those of ink.
-fn colour(palette: &Palette, layer: usize) -> &'static str {
+/// The colour of a place: those of variants, then those of ink.
+fn colour(palette: &Palette, place: usize) -> &'static str {
     let variants = palette.variants().len();
-    match layer.checked_sub(variants) {
-        None => palette.variant(layer),
+    match place.checked_sub(variants) {
+        None => palette.variant(place),
         Some(beyond) => [palette.alarm, palette.axis, palette.faint_ink, palette.ink][beyond % 4],
     }
 }
@@ -214,10 +225,14 @@ mod tests {
             label: label.into(),
             parts: parts.map(Duration::from_micros).to_vec(),
         };
+        let layer = |name: &str, colour| StackedLayer {
+            name: name.into(),
+            colour,
+        };
         let picture = StackedPicture {
             title: "Latency of \"get\" <by cause>".into(),
             about: "Measured.".into(),
-            layers: vec!["own execution".into(), "queued".into()],
+            layers: vec![layer("own execution", 0), layer("queued", 9)],
             columns: vec![column("50 %", [10, 0]), column("100 %", [10, 30])],
         };
         let svg = render_stacked_svg(&picture, Theme::Light);
