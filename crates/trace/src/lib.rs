@@ -8,5 +8,6 @@ pub mod explain;
 pub mod kernel;
 pub mod recording;
 mod summary;
+pub mod synthetic;
 
 pub use summary::{CpuSummary, InterruptSummary, RecordingSummary, ThreadSummary};
