@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::kernel::{Interrupt, KernelEventKind, OffCpuState, ThreadName, Vector};
+use crate::kernel::{Interrupt, KernelEventKind, OffCpuState, Switch, ThreadName, Vector};
 
 /// The number of the first format.
 const FIRST_ID: u16 = 300;
@@ -268,120 +268,97 @@ pub(super) fn encode(thread: u32, kind: &KernelEventKind) -> Option<Vec<u8>> {
 /// The name of an event's format, and the values of its fields in their order.
 fn values(kind: &KernelEventKind) -> Option<(&'static str, Vec<FieldValue<'_>>)> {
     use FieldValue as Value;
-    let number = |number: u32| Value::Number(number.into());
-    let nothing = || Value::Number(0);
     Some(match kind {
-        KernelEventKind::Switch(switch) => {
-            let rank = |rank: i32| Value::Number(i64::from(rank) as u64);
-            let values = vec![
-                Value::Name(switch.previous_name),
-                number(switch.previous),
-                rank(switch.previous_rank),
-                Value::Number(state_bits(switch.state)),
-                Value::Name(switch.next_name),
-                number(switch.next),
-                rank(switch.next_rank),
-            ];
-            ("sched_switch", values)
+        KernelEventKind::Switch(switch) => ("sched_switch", switch_values(switch)),
+        KernelEventKind::InterruptEntry(interrupt) => interrupt_values(*interrupt, true),
+        KernelEventKind::InterruptExit(interrupt) => interrupt_values(*interrupt, false),
+        KernelEventKind::TimerExpiry { function } => (
+            "hrtimer_expire_entry",
+            vec![NOTHING, NOTHING, Value::Number(*function)],
+        ),
+        KernelEventKind::CallEntry {
+            number,
+            first,
+            third,
+        } => {
+            let arguments = Value::Arguments([*first, 0, *third, 0, 0, 0]);
+            ("sys_enter", vec![Value::Number(*number), arguments])
         }
+        KernelEventKind::CallExit { number, result } => {
+            let values = vec![Value::Number(*number), Value::Number(*result as u64)];
+            ("sys_exit", values)
+        }
+        KernelEventKind::ContentionBegin { lock, flags } => {
+            ("contention_begin", vec![Value::Number(*lock), of(*flags)])
+        }
+        KernelEventKind::ContentionEnd { lock } => {
+            ("contention_end", vec![Value::Number(*lock), NOTHING])
+        }
+        KernelEventKind::PageFault { address, by_user } => {
+            let name = match by_user {
+                true => "page_fault_user",
+                false => "page_fault_kernel",
+            };
+            (name, vec![Value::Number(*address), NOTHING, NOTHING])
+        }
+        KernelEventKind::Freezer { cgroup, path, .. } => {
+            let values = vec![NOTHING, NOTHING, Value::Number(*cgroup), Value::Text(path)];
+            (kind.name(), values)
+        }
+        KernelEventKind::Idle { begins } => {
+            let state = if *begins { 1 } else { u32::MAX };
+            ("cpu_idle", vec![of(state), NOTHING])
+        }
+        KernelEventKind::Lost { .. } => return None,
+        _ => return life_values(kind),
+    })
+}
+
+/// The same of events in the life of a thread.
+fn life_values(kind: &KernelEventKind) -> Option<(&'static str, Vec<FieldValue<'_>>)> {
+    use FieldValue as Value;
+    let values = match kind {
         KernelEventKind::Waking {
             thread,
             name,
             target_cpu,
-        } => (
-            "sched_waking",
-            vec![
-                Value::Name(*name),
-                number(*thread),
-                nothing(),
-                number(*target_cpu),
-            ],
-        ),
+        } => vec![Value::Name(*name), of(*thread), NOTHING, of(*target_cpu)],
         KernelEventKind::NewThread {
             thread,
             name,
             same_process,
         } => {
             let flags = u64::from(*same_process) * CLONE_THREAD;
-            (
-                "task_newtask",
-                vec![number(*thread), Value::Name(*name), Value::Number(flags)],
-            )
+            vec![of(*thread), Value::Name(*name), Value::Number(flags)]
         }
-        KernelEventKind::Rename { thread, name } => (
-            "task_rename",
-            vec![number(*thread), Value::Name(*name), Value::Name(*name)],
-        ),
-        KernelEventKind::Exit { thread } => (
-            "sched_process_exit",
-            vec![
-                Value::Name(ThreadName::default()),
-                number(*thread),
-                nothing(),
-            ],
-        ),
-        KernelEventKind::InterruptEntry(interrupt) => interrupt_values(*interrupt, true),
-        KernelEventKind::InterruptExit(interrupt) => interrupt_values(*interrupt, false),
-        KernelEventKind::TimerExpiry { function } => (
-            "hrtimer_expire_entry",
-            vec![nothing(), nothing(), Value::Number(*function)],
-        ),
-        KernelEventKind::CallEntry {
-            number,
-            first,
-            third,
-        } => (
-            "sys_enter",
-            vec![
-                Value::Number(*number),
-                Value::Arguments([*first, 0, *third, 0, 0, 0]),
-            ],
-        ),
-        KernelEventKind::CallExit { number, result } => (
-            "sys_exit",
-            vec![Value::Number(*number), Value::Number(*result as u64)],
-        ),
-        KernelEventKind::ContentionBegin { lock, flags } => (
-            "contention_begin",
-            vec![Value::Number(*lock), number(*flags)],
-        ),
-        KernelEventKind::ContentionEnd { lock } => {
-            ("contention_end", vec![Value::Number(*lock), nothing()])
+        KernelEventKind::Rename { thread, name } => {
+            vec![of(*thread), Value::Name(*name), Value::Name(*name)]
         }
-        KernelEventKind::PageFault { address, by_user } => {
-            let name = if *by_user {
-                "page_fault_user"
-            } else {
-                "page_fault_kernel"
-            };
-            (name, vec![Value::Number(*address), nothing(), nothing()])
+        KernelEventKind::Exit { thread } => {
+            vec![Value::Name(ThreadName::default()), of(*thread), NOTHING]
         }
-        KernelEventKind::Freezer {
-            cgroup,
-            path,
-            frozen,
-        } => {
-            let name = if *frozen {
-                "cgroup_freeze"
-            } else {
-                "cgroup_unfreeze"
-            };
-            (
-                name,
-                vec![
-                    nothing(),
-                    nothing(),
-                    Value::Number(*cgroup),
-                    Value::Text(path),
-                ],
-            )
-        }
-        KernelEventKind::Idle { begins } => (
-            "cpu_idle",
-            vec![number(if *begins { 1 } else { u32::MAX }), nothing()],
-        ),
-        KernelEventKind::Lost { .. } => return None,
-    })
+        _ => return None,
+    };
+    Some((kind.name(), values))
+}
+
+fn switch_values(switch: &Switch) -> Vec<FieldValue<'static>> {
+    let rank = |rank: i32| FieldValue::Number(i64::from(rank) as u64);
+    vec![
+        FieldValue::Name(switch.previous_name),
+        of(switch.previous),
+        rank(switch.previous_rank),
+        FieldValue::Number(state_bits(switch.state)),
+        FieldValue::Name(switch.next_name),
+        of(switch.next),
+        rank(switch.next_rank),
+    ]
+}
+
+const NOTHING: FieldValue<'static> = FieldValue::Number(0);
+
+fn of(number: u32) -> FieldValue<'static> {
+    FieldValue::Number(number.into())
 }
 
 fn interrupt_values(interrupt: Interrupt, entry: bool) -> (&'static str, Vec<FieldValue<'static>>) {
