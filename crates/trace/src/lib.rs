@@ -5,8 +5,10 @@
 //! events and explanations go out, and memory does not grow with the length of the recording.
 
 pub mod explain;
+pub mod export;
 pub mod kernel;
 pub mod recording;
 mod summary;
+pub mod synthetic;
 
 pub use summary::{CpuSummary, InterruptSummary, RecordingSummary, ThreadSummary};

@@ -35,6 +35,22 @@ pub const DECODED_EVENTS: [&str; 26] = [
     "cgroup/cgroup_unfreeze",
 ];
 
+/// Events that are decoded where they were asked for, as `system/name`.
+const FURTHER_EVENTS: [&str; 4] = [
+    "raw_syscalls/sys_enter",
+    "raw_syscalls/sys_exit",
+    "lock/contention_begin",
+    "lock/contention_end",
+];
+
+/// The system of an event that is decoded, such as `sched` of `sched_switch`.
+pub fn system_of(event: &str) -> Option<&'static str> {
+    let events = DECODED_EVENTS.iter().chain(&FURTHER_EVENTS);
+    let mut split = events.filter_map(|path| path.split_once('/'));
+    let (system, _) = split.find(|(_, name)| *name == event)?;
+    Some(system)
+}
+
 /// The place of the thread's number in the common fields of every event, in bytes.
 const COMMON_THREAD: usize = 4;
 /// CLONE_THREAD of `task_newtask`: the new thread is of the same process.

@@ -12,6 +12,11 @@ impl ThreadName {
         Self(field)
     }
 
+    /// The field: the name, and zeros behind it.
+    pub fn bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+
     /// The name as text; bytes that are no UTF-8 are replaced.
     pub fn text(&self) -> String {
         let length = self.0.iter().position(|byte| *byte == 0).unwrap_or(16);

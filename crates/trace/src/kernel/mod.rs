@@ -5,7 +5,7 @@ mod event;
 mod layout;
 mod page;
 
-pub use decoder::{DECODED_EVENTS, Decoder};
+pub use decoder::{DECODED_EVENTS, Decoder, system_of};
 pub use event::{Interrupt, KernelEvent, KernelEventKind, OffCpuState, Switch, ThreadName, Vector};
 pub use layout::{EventLayout, LayoutError};
 pub use page::{PAGE_HEADER_BYTES, PageError, PageEvents, RawEvent, page_bytes};

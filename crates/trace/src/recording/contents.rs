@@ -51,6 +51,14 @@ pub struct RecordedProcess {
     pub threads: Vec<RecordedThread>,
 }
 
+impl RecordedProcess {
+    /// The numbers of its threads, with their names.
+    pub fn named_threads(&self) -> impl Iterator<Item = (u32, &str)> {
+        let threads = self.threads.iter();
+        threads.map(|thread| (thread.tid, thread.name.as_str()))
+    }
+}
+
 /// A thread at the beginning of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedThread {

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use super::chunk::ChunkKind;
 use super::error::RecordingError;
-use super::file::{ChunkPlace, PositionedBytes, Recording};
-use crate::kernel::{Decoder, KernelEvent, KernelEventKind, PageEvents, page_bytes};
+use super::file::{PositionedBytes, Recording};
+use super::pages::PageStream;
+use crate::kernel::{Decoder, KernelEvent, KernelEventKind, PageEvents};
 use tailbound_time::Instant;
 
 /// What was lost or cannot be read of a stream.
@@ -25,7 +26,7 @@ impl StreamLoss {
     /// The sum of two.
     pub fn plus(self, other: Self) -> Self {
         Self {
-            lost: self.lost + other.lost,
+            lost: self.lost.saturating_add(other.lost),
             uncounted: self.uncounted + other.uncounted,
             unreadable: self.unreadable + other.unreadable,
             backwards: self.backwards + other.backwards,
@@ -36,13 +37,15 @@ impl StreamLoss {
 /// The decoded events of one ring buffer of one CPU, in order.
 #[derive(Debug)]
 pub struct EventStream<'a, B> {
-    recording: &'a Recording<B>,
+    pages: PageStream<'a, B>,
+    decoded: DecodedEvents<'a>,
+}
+
+/// Events that were decoded, and not taken yet.
+#[derive(Debug)]
+struct DecodedEvents<'a> {
     decoder: &'a Decoder,
     cpu: u32,
-    places: VecDeque<ChunkPlace>,
-    content: Vec<u8>,
-    /// Where the next page begins in the content.
-    page: usize,
     ready: VecDeque<KernelEvent>,
     latest: Instant,
     loss: StreamLoss,
@@ -56,28 +59,28 @@ impl<'a, B: PositionedBytes> EventStream<'a, B> {
         kind: ChunkKind,
         cpu: u32,
     ) -> Self {
-        let place = u16::try_from(cpu).unwrap_or(u16::MAX);
         Self {
-            recording,
-            decoder,
-            cpu,
-            places: recording.places_of(kind, Some(place)).collect(),
-            content: Vec::new(),
-            page: 0,
-            ready: VecDeque::new(),
-            latest: Instant::ORIGIN,
-            loss: StreamLoss::default(),
+            pages: PageStream::new(recording, kind, cpu),
+            decoded: DecodedEvents {
+                decoder,
+                cpu,
+                ready: VecDeque::new(),
+                latest: Instant::ORIGIN,
+                loss: StreamLoss::default(),
+            },
         }
     }
 
     /// The CPU.
     pub(crate) fn cpu(&self) -> u32 {
-        self.cpu
+        self.decoded.cpu
     }
 
     /// What was lost so far.
     pub fn loss(&self) -> StreamLoss {
-        self.loss
+        let mut loss = self.decoded.loss;
+        loss.unreadable += self.pages.unreadable();
+        loss
     }
 
     /// The time of the next event.
@@ -85,19 +88,13 @@ impl<'a, B: PositionedBytes> EventStream<'a, B> {
     /// # Errors
     /// What the source says.
     pub(crate) fn peek(&mut self) -> Result<Option<Instant>, RecordingError> {
-        while self.ready.is_empty() {
-            if self.page >= self.content.len() {
-                let Some(place) = self.places.pop_front() else {
-                    return Ok(None);
-                };
-                self.page = 0;
-                self.content = self.recording.content(place)?.unwrap_or_default();
-                self.loss.unreadable += u64::from(self.content.is_empty());
-                continue;
+        while self.decoded.ready.is_empty() {
+            match self.pages.next_page()? {
+                Some(page) => self.decoded.read_page(page),
+                None => return Ok(None),
             }
-            self.read_page();
         }
-        Ok(self.ready.front().map(|event| event.at))
+        Ok(self.decoded.ready.front().map(|event| event.at))
     }
 
     /// The next event.
@@ -106,28 +103,18 @@ impl<'a, B: PositionedBytes> EventStream<'a, B> {
     /// What the source says.
     pub(crate) fn next_event(&mut self) -> Result<Option<KernelEvent>, RecordingError> {
         self.peek()?;
-        Ok(self.ready.pop_front())
+        Ok(self.decoded.ready.pop_front())
     }
+}
 
-    fn read_page(&mut self) {
-        let content = std::mem::take(&mut self.content);
-        let rest = &content[self.page..];
-        match page_bytes(rest).and_then(|length| Ok((length, PageEvents::of(&rest[..length])?))) {
-            Ok((length, events)) => {
-                self.page += length;
-                self.read_events(events);
-            }
-            Err(_) => {
-                self.page = content.len();
-                self.loss.unreadable += 1;
-            }
-        }
-        self.content = content;
-    }
-
-    fn read_events(&mut self, mut events: PageEvents<'_>) {
+impl DecodedEvents<'_> {
+    fn read_page(&mut self, page: &[u8]) {
+        let Ok(mut events) = PageEvents::of(page) else {
+            self.loss.unreadable += 1;
+            return;
+        };
         if let Some((at, count)) = events.lost() {
-            self.loss.lost += count.unwrap_or(0);
+            self.loss.lost = self.loss.lost.saturating_add(count.unwrap_or(0));
             self.loss.uncounted += u64::from(count.is_none());
             self.push(at, 0, KernelEventKind::Lost { count });
         }

@@ -7,6 +7,7 @@ mod error;
 mod events;
 mod file;
 mod merge;
+mod pages;
 
 pub use chunk::{ChunkKind, ChunkWriter};
 pub use contents::{
@@ -18,3 +19,4 @@ pub use error::RecordingError;
 pub use events::{EventStream, StreamLoss};
 pub use file::{LoadPlace, PositionedBytes, Recording, Requests};
 pub use merge::MergedEvents;
+pub(crate) use pages::PageStream;

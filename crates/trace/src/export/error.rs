@@ -1,0 +1,20 @@
+//! Why a recording cannot be exported.
+
+use std::io;
+
+use crate::kernel::LayoutError;
+use crate::recording::RecordingError;
+
+/// Why a recording cannot be exported.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The recording cannot be read.
+    #[error("the recording cannot be read: {0}")]
+    Recording(#[from] RecordingError),
+    /// The header of the recording has a format of events that is none.
+    #[error("the recording's header is garbled: {0}")]
+    Layout(#[from] LayoutError),
+    /// The destination.
+    #[error("the export cannot be written: {0}")]
+    Write(#[from] io::Error),
+}

@@ -1,0 +1,143 @@
+//! The fields of an event by name, for formats that have fields.
+
+use crate::kernel::{Interrupt, KernelEventKind, OffCpuState};
+use crate::recording::RecordingHeader;
+
+/// The value of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum FieldValue {
+    /// A number that is never negative.
+    Number(u64),
+    /// A number with a sign.
+    Signed(i64),
+    /// Text.
+    Text(String),
+}
+
+type NamedFields = Vec<(&'static str, FieldValue)>;
+
+/// The fields of an event; events of one name have the same fields, of the same types. The names of calls and of
+/// interrupt lines are those of the header.
+pub(super) fn fields(kind: &KernelEventKind, header: &RecordingHeader) -> NamedFields {
+    let number = |number: u32| FieldValue::Number(number.into());
+    let call = |number: u64| {
+        let name = header.calls.get(&number).cloned();
+        FieldValue::Text(name.unwrap_or_else(|| number.to_string()))
+    };
+    match kind {
+        KernelEventKind::Switch(_)
+        | KernelEventKind::Waking { .. }
+        | KernelEventKind::NewThread { .. }
+        | KernelEventKind::Rename { .. }
+        | KernelEventKind::Exit { .. } => thread_fields(kind),
+        KernelEventKind::InterruptEntry(interrupt) | KernelEventKind::InterruptExit(interrupt) => {
+            vec![(
+                "interrupt",
+                FieldValue::Text(interrupt_name(*interrupt, header)),
+            )]
+        }
+        KernelEventKind::TimerExpiry { function } => {
+            let name = header.timer_functions.get(function).cloned();
+            vec![
+                ("function", FieldValue::Number(*function)),
+                ("function_name", FieldValue::Text(name.unwrap_or_default())),
+            ]
+        }
+        KernelEventKind::CallEntry {
+            number,
+            first,
+            third,
+        } => vec![
+            ("call", call(*number)),
+            ("first", FieldValue::Number(*first)),
+            ("third", FieldValue::Number(*third)),
+        ],
+        KernelEventKind::CallExit { number, result } => {
+            vec![
+                ("call", call(*number)),
+                ("result", FieldValue::Signed(*result)),
+            ]
+        }
+        KernelEventKind::ContentionBegin { lock, flags } => {
+            vec![
+                ("lock", FieldValue::Number(*lock)),
+                ("flags", number(*flags)),
+            ]
+        }
+        KernelEventKind::ContentionEnd { lock } => vec![("lock", FieldValue::Number(*lock))],
+        KernelEventKind::PageFault { address, by_user } => {
+            vec![
+                ("address", FieldValue::Number(*address)),
+                ("by_user", number((*by_user).into())),
+            ]
+        }
+        KernelEventKind::Freezer { cgroup, path, .. } => {
+            vec![
+                ("cgroup", FieldValue::Number(*cgroup)),
+                ("path", FieldValue::Text(path.clone())),
+            ]
+        }
+        KernelEventKind::Idle { begins } => vec![("begins", number((*begins).into()))],
+        // Zero where the kernel did not count.
+        KernelEventKind::Lost { count } => vec![("count", FieldValue::Number(count.unwrap_or(0)))],
+    }
+}
+
+fn thread_fields(kind: &KernelEventKind) -> NamedFields {
+    let number = |number: u32| FieldValue::Number(number.into());
+    match kind {
+        KernelEventKind::Switch(switch) => vec![
+            ("prev_tid", number(switch.previous)),
+            ("prev_name", FieldValue::Text(switch.previous_name.text())),
+            ("prev_rank", FieldValue::Signed(switch.previous_rank.into())),
+            (
+                "prev_state",
+                FieldValue::Text(state_name(switch.state).into()),
+            ),
+            ("next_tid", number(switch.next)),
+            ("next_name", FieldValue::Text(switch.next_name.text())),
+            ("next_rank", FieldValue::Signed(switch.next_rank.into())),
+        ],
+        KernelEventKind::Waking {
+            thread,
+            name,
+            target_cpu,
+        } => vec![
+            ("woken_tid", number(*thread)),
+            ("woken_name", FieldValue::Text(name.text())),
+            ("target_cpu", number(*target_cpu)),
+        ],
+        KernelEventKind::NewThread {
+            thread,
+            name,
+            same_process,
+        } => vec![
+            ("new_tid", number(*thread)),
+            ("new_name", FieldValue::Text(name.text())),
+            ("same_process", number((*same_process).into())),
+        ],
+        KernelEventKind::Rename { thread, name } => {
+            vec![
+                ("renamed_tid", number(*thread)),
+                ("new_name", FieldValue::Text(name.text())),
+            ]
+        }
+        KernelEventKind::Exit { thread } => vec![("ended_tid", number(*thread))],
+        _ => Vec::new(),
+    }
+}
+
+/// The name of an interrupt, with that of its line.
+pub(super) fn interrupt_name(interrupt: Interrupt, header: &RecordingHeader) -> String {
+    interrupt.name(|line| header.interrupt_lines.get(&line).cloned())
+}
+
+fn state_name(state: OffCpuState) -> &'static str {
+    match state {
+        OffCpuState::Runnable => "runnable",
+        OffCpuState::Sleeping => "sleeping",
+        OffCpuState::Uninterruptible => "uninterruptible",
+        OffCpuState::Stopped => "stopped",
+        OffCpuState::Ended => "ended",
+    }
+}

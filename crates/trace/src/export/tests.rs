@@ -1,0 +1,214 @@
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::process::Command;
+
+use super::{write_csv, write_ctf, write_trace_dat};
+use crate::kernel::{Interrupt, KernelEventKind, OffCpuState, Switch};
+use crate::recording::{RecordedProcess, RecordedThread, Recording};
+use crate::synthetic::SyntheticRecording;
+
+fn switch(previous: u32, state: OffCpuState, next: u32) -> KernelEventKind {
+    let name = |thread: u32| if thread == 0 { "swapper/0" } else { "server" };
+    KernelEventKind::Switch(Switch {
+        previous,
+        previous_name: name(previous).into(),
+        state,
+        next,
+        next_name: name(next).into(),
+        previous_rank: 120,
+        next_rank: 120,
+    })
+}
+
+/// A thread that runs, calls, is interrupted, and sleeps again; then a loss.
+fn served() -> SyntheticRecording {
+    let mut recording = SyntheticRecording::new(2);
+    recording.header.calls.insert(0, "read".into());
+    recording
+        .header
+        .interrupt_lines
+        .insert(41, "eth0-rx".into());
+    recording.header.processes.push(RecordedProcess {
+        pid: 7,
+        threads: vec![RecordedThread {
+            tid: 7,
+            name: "server".into(),
+            cgroup: None,
+        }],
+        ..RecordedProcess::default()
+    });
+    let line = Interrupt::Line(41);
+    recording.push(1_000, 0, 0, switch(0, OffCpuState::Runnable, 7));
+    recording.push(1_500, 0, 7, KernelEventKind::InterruptEntry(line));
+    recording.push(1_700, 0, 7, KernelEventKind::InterruptExit(line));
+    recording.push(
+        2_000,
+        0,
+        7,
+        KernelEventKind::CallEntry {
+            number: 0,
+            first: 5,
+            third: 64,
+        },
+    );
+    recording.push(
+        2_500,
+        0,
+        7,
+        KernelEventKind::CallExit {
+            number: 0,
+            result: -11,
+        },
+    );
+    recording.push(3_000, 0, 7, switch(7, OffCpuState::Sleeping, 0));
+    recording.push(4_000, 1, 0, KernelEventKind::Lost { count: Some(3) });
+    let path = "/tailbound/one".into();
+    recording.push(
+        5_000,
+        1,
+        0,
+        KernelEventKind::Freezer {
+            cgroup: 12,
+            path,
+            frozen: true,
+        },
+    );
+    recording
+}
+
+#[test]
+fn csv_has_a_line_for_each_event() {
+    let bytes = served().to_bytes();
+    let mut out = Vec::new();
+    write_csv(&Recording::open(&bytes[..]).unwrap(), &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "time_ns,cpu,thread,name,event,fields");
+    assert_eq!(
+        lines[2],
+        "1500,0,7,server,interrupt_entry,interrupt=irq 41 (eth0-rx)"
+    );
+    assert_eq!(
+        lines[4],
+        "2000,0,7,server,sys_enter,call=read first=5 third=64"
+    );
+    assert_eq!(lines[5], "2500,0,7,server,sys_exit,call=read result=-11");
+    assert_eq!(lines[7], "5000,1,0,idle,lost,count=3");
+    assert_eq!(
+        lines[8],
+        "5000,1,0,idle,cgroup_freeze,cgroup=12 path=/tailbound/one"
+    );
+    assert_eq!(lines.len(), 9);
+}
+
+/// Whether a program of another project is here; says so if not.
+fn is_here(program: &str) -> bool {
+    let here = Command::new(program).arg("--version").output().is_ok();
+    if !here {
+        eprintln!("SKIPPED: {program} is not installed (tools/setup test)");
+    }
+    here
+}
+
+fn run(program: &str, arguments: &[&str]) -> (String, String) {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn babeltrace_reads_the_common_trace_format() {
+    if !is_here("babeltrace2") {
+        return;
+    }
+    let bytes = served().to_bytes();
+    let folder = tempfile::tempdir().unwrap();
+    let open = |name: &str| File::create(folder.path().join(name));
+    write_ctf(&Recording::open(&bytes[..]).unwrap(), open).unwrap();
+    let path = folder.path().to_str().unwrap();
+    let (text, warnings) = run("babeltrace2", &["--clock-cycles", "--no-delta", path]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 7, "{text}{warnings}");
+    assert!(
+        lines[3].starts_with("[00000000000000002000] sys_enter:"),
+        "{text}"
+    );
+    assert!(
+        lines[3].contains("{ cpu_id = 0 }, { tid = 7, name = \"server\" }"),
+        "{text}"
+    );
+    assert!(
+        lines[4].contains("{ call = \"read\", result = -11 }"),
+        "{text}"
+    );
+    assert!(lines[6].contains("path = \"/tailbound/one\""), "{text}");
+}
+
+#[test]
+fn babeltrace_counts_lost_events() {
+    if !is_here("babeltrace2") {
+        return;
+    }
+    let mut recording = SyntheticRecording::new(1);
+    recording.push(1_000, 0, 7, KernelEventKind::Idle { begins: true });
+    recording.push(2_000, 0, 7, KernelEventKind::Lost { count: Some(3) });
+    recording.push(3_000, 0, 7, KernelEventKind::Idle { begins: false });
+    let bytes = recording.to_bytes();
+    let folder = tempfile::tempdir().unwrap();
+    let open = |name: &str| File::create(folder.path().join(name));
+    write_ctf(&Recording::open(&bytes[..]).unwrap(), open).unwrap();
+    let (_, warnings) = run("babeltrace2", &[folder.path().to_str().unwrap()]);
+    assert!(warnings.contains("discarded 3 events"), "{warnings}");
+}
+
+#[test]
+fn trace_cmd_reads_both_buffers() {
+    if !is_here("trace-cmd") {
+        return;
+    }
+    let bytes = served().to_bytes();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.dat");
+    write_trace_dat(
+        &Recording::open(&bytes[..]).unwrap(),
+        File::create(&path).unwrap(),
+    )
+    .unwrap();
+    let (text, warnings) = run("trace-cmd", &["report", "-t", "-i", path.to_str().unwrap()]);
+    for expected in [
+        "sched_switch:",
+        "irq_handler_entry:",
+        "sys_enter:",
+        "sys_exit:",
+        "3 EVENTS DROPPED",
+        "/tailbound/one",
+        "server-7",
+        "0.000002500",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}{warnings}");
+    }
+}
+
+#[test]
+fn streams_of_ctf_are_whole_packets() {
+    let bytes = served().to_bytes();
+    let files = std::cell::RefCell::new(BTreeMap::new());
+    let folder = tempfile::tempdir().unwrap();
+    let open = |name: &str| {
+        let path = folder.path().join(name);
+        files.borrow_mut().insert(name.to_string(), path.clone());
+        File::create(path)
+    };
+    write_ctf(&Recording::open(&bytes[..]).unwrap(), open).unwrap();
+    let files = files.into_inner();
+    assert_eq!(
+        files.keys().collect::<Vec<_>>(),
+        ["cpu0", "cpu1", "metadata"]
+    );
+    let stream = fs::read(&files["cpu0"]).unwrap();
+    let number = |at: usize| u64::from_le_bytes(stream[at..at + 8].try_into().unwrap());
+    assert_eq!((number(8), number(16)), (1_000, 3_000));
+    assert_eq!(number(32), stream.len() as u64 * 8);
+}
