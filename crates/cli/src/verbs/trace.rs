@@ -1,8 +1,11 @@
-//! `tailbound trace`: recordings of the kernel's events.
+//! `tailbound trace`: recordings of the kernel's events, and of what programs do.
 
 mod export;
+mod lock_report;
+mod locks;
 mod record;
 mod report;
+mod triggers;
 
 use std::fs::File;
 use std::path::Path;
@@ -19,6 +22,8 @@ pub fn carry_out(arguments: &TraceArguments, output: &Output) -> Result<(), Fail
         TraceWhat::Record(arguments) => record::carry_out(arguments, output),
         TraceWhat::Report(arguments) => report::carry_out(arguments, output),
         TraceWhat::Export(arguments) => export::carry_out(arguments, output),
+        TraceWhat::Locks(arguments) => locks::carry_out(arguments, output),
+        TraceWhat::Triggers(arguments) => triggers::carry_out(arguments, output),
     }
 }
 
