@@ -1,6 +1,7 @@
 //! What can be recorded of a program from within: its locks, and its triggers.
 
 use clap::{Args, Subcommand};
+use tailbound_time::Duration;
 
 use super::ExportArguments;
 
@@ -37,6 +38,17 @@ pub enum TriggerRequest {
     Enable {
         /// The name, in which `*` stands for any characters.
         pattern: String,
+    },
+    /// Record events of triggers, which are on for that time.
+    Record {
+        /// The name, in which `*` stands for any characters.
+        pattern: String,
+        /// How long; until Ctrl-C if left out.
+        #[arg(short, long)]
+        duration: Option<Duration>,
+        /// The most events, after which the recording ends.
+        #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+        events: usize,
     },
     /// Switch triggers off.
     Disable {

@@ -16,6 +16,15 @@ use crate::arguments::{TraceArguments, TraceWhat};
 use crate::failure::Failure;
 use crate::output::Output;
 
+/// Lets others switch the triggers of this process: those of the load generator.
+pub(in crate::verbs) fn listen(output: &Output) {
+    if let Err(cause) = tailbound_trigger::listen() {
+        output.detail(format!(
+            "the triggers of this process cannot be switched: {cause}"
+        ));
+    }
+}
+
 /// Records, reports or exports.
 pub fn carry_out(arguments: &TraceArguments, output: &Output) -> Result<(), Failure> {
     match &arguments.what {
