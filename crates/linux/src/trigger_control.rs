@@ -226,6 +226,7 @@ fn without_socket(pid: u32) -> TriggerControlError {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::process::die_with_parent;
     use tailbound_trigger::layout::RecordingLayout;
     use tailbound_trigger::{RecordingReader, listen, trigger};
 
@@ -253,7 +254,7 @@ mod tests {
         let refusal = second.record(&file).unwrap_err().to_string();
         let expected = "another recording of this process is under way";
         assert_eq!(refusal, format!("process {pid}: {expected}"));
-        let open = std::fs::File::open("/proc/self/exe").unwrap();
+        let open = unsealed();
         assert!(
             second
                 .record(&open)
@@ -285,14 +286,23 @@ mod tests {
         assert_eq!(arguments, [6]);
     }
 
+    /// Memory that may be shortened under its writers.
+    fn unsealed() -> File {
+        // SAFETY: the name is a constant string, and the descriptor is new.
+        let file = unsafe {
+            let raw = libc::memfd_create(c"test".as_ptr(), libc::MFD_CLOEXEC);
+            <File as std::os::fd::FromRawFd>::from_raw_fd(raw)
+        };
+        RecordingLayout::default().prepare(&file).unwrap();
+        file
+    }
+
     #[test]
     fn a_program_without_triggers_and_no_program_are_told_apart() {
         let none = TriggerControl::connect(u32::MAX / 4).unwrap_err();
         assert!(matches!(none, TriggerControlError::NoProcess(_)), "{none}");
-        let mut sleeper = std::process::Command::new("sleep")
-            .arg("600")
-            .spawn()
-            .unwrap();
+        let mut sleeper = std::process::Command::new("sleep");
+        let mut sleeper = die_with_parent(sleeper.arg("600")).spawn().unwrap();
         let without = TriggerControl::connect(sleeper.id()).unwrap_err();
         sleeper.kill().unwrap();
         sleeper.wait().unwrap();

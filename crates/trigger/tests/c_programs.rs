@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use tailbound_linux::process::die_with_parent;
 use tailbound_linux::trigger_control::TriggerControl;
 use tailbound_trigger::clock::EventClock;
 use tailbound_trigger::layout::RecordingLayout;
@@ -210,7 +211,7 @@ fn a_killed_program_leaves_a_recording_that_is_read() {
     };
     let mut unfinished = 0;
     for _ in 0..8 {
-        let mut child = subject.spawn().unwrap();
+        let mut child = die_with_parent(subject).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap())
             .read_line(&mut line)

@@ -18,7 +18,14 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn recorded(act: impl FnOnce()) -> (Vec<TriggerEvent>, RecordingReader) {
-    let file = RecordingLayout::default().anonymous_file().unwrap();
+    recorded_in(RecordingLayout::default(), act)
+}
+
+fn recorded_in(
+    layout: RecordingLayout,
+    act: impl FnOnce(),
+) -> (Vec<TriggerEvent>, RecordingReader) {
+    let file = layout.anonymous_file().unwrap();
     record_into(&file).unwrap();
     act();
     stop();
@@ -141,11 +148,21 @@ fn a_trigger_is_switched_while_threads_run_it() {
 fn threads_that_end_leave_their_rings_to_others() {
     let _turn = alone();
     enable("test.plain").unwrap();
-    let (events, _) = recorded(|| {
-        for number in 0..100 {
-            thread::spawn(move || plain(number)).join().unwrap();
+    let layout = RecordingLayout {
+        rings: 2,
+        slots: 64,
+        ..RecordingLayout::default()
+    };
+    let (events, reader) = recorded_in(layout, || {
+        for number in 0..60 {
+            let twice = move || {
+                plain(number);
+                plain(number);
+            };
+            thread::spawn(twice).join().unwrap();
         }
     });
     disable("test.plain").unwrap();
-    assert_eq!(events.len(), 100);
+    // A ring that the first thread had kept would have left the ring for all to the others.
+    assert_eq!((events.len(), reader.lost()), (64, 56));
 }
