@@ -12,8 +12,8 @@ FLAGS := --workspace --locked
 # Test programs that start services, daemons and machines, and mostly wait for them; the other ones compute.
 # tests/tidy.rs holds both lists to what there is.
 WAITING_TESTS := conformance documentation examples host
-COMPUTING_TESTS := analysis assessment cli daemon distribution enforcement execution_time experiment measurement model \
-	modes modes_report report reservation simulator tidy
+COMPUTING_TESTS := analysis assessment cli daemon distribution enforcement execution_time experiment lock_trace measurement model \
+	modes modes_report report reservation simulator tidy trigger
 # By another name, since `make -n` carries out what names $(MAKE).
 SUBMAKE := $(MAKE)
 # cargo would take make's jobs for its own.
@@ -84,7 +84,7 @@ clippy:
 # In a folder of its own, since the flag changes every package that is compiled.
 loom: ## Run the memory that threads share in every interleaving with up to three preemptions
 	RUSTFLAGS="$(RUSTFLAGS) --cfg loom" LOOM_MAX_PREEMPTIONS=3 $(CARGO) test --locked --lib \
-		--package tailbound-shared-memory --target-dir $(or $(CARGO_TARGET_DIR),target)/loom
+		--package tailbound-shared-memory --package tailbound-trigger --target-dir $(or $(CARGO_TARGET_DIR),target)/loom
 
 python: ## Build the Python package, install it in a virtual environment below target/, test it there
 	@tools/python

@@ -11,6 +11,7 @@ mod frequency;
 mod history;
 mod interface;
 mod modes;
+mod program_trace;
 mod reservation;
 mod subject;
 mod trace;
@@ -49,6 +50,7 @@ pub use modes::{
     ChangeExportArguments, ModeAddArguments, ModeArguments, ModeLastArguments, ModeSetArguments,
     ModeWhat,
 };
+pub use program_trace::{LockTraceArguments, TriggerArguments, TriggerRequest};
 pub use reservation::{OptionPlace, ReservationArguments};
 pub use subject::AnswerSubject;
 pub use trace::{
@@ -144,7 +146,7 @@ pub enum Verb {
     Measure(MeasureArguments),
     /// How far two measured distributions are apart.
     Compare(CompareArguments),
-    /// Record the kernel's events, and look into recordings.
+    /// Record the kernel's events, the locks and the triggers of programs, and look into recordings.
     Trace(TraceArguments),
     /// What every slow request of a run waited for.
     Explain(ExplainArguments),

@@ -9,3 +9,4 @@ mod oci_hook;
 mod sizing_stanza;
 mod stopped_search;
 mod sweep;
+mod trace_locks;

@@ -180,6 +180,9 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
     // Before anybody can ask for something else.
     daemon.service.resume_subsystems();
     let listener = ControlListener::of(directory, passed)?;
+    if let Err(cause) = tailbound_trigger::listen() {
+        warn!("the triggers of the daemon cannot be switched: {cause}");
+    }
     service_manager::tell(NotifyState::Ready);
     let ran = daemon.serve(listener.socket(), &signals, options.exit_when_idle);
     service_manager::tell(NotifyState::Stopping);

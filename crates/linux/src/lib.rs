@@ -28,6 +28,7 @@ pub mod task_process;
 pub mod thread;
 pub mod timer;
 pub mod tracefs;
+pub mod trigger_control;
 pub mod vsock;
 pub mod xen;
 

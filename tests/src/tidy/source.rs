@@ -6,8 +6,9 @@ use quote::ToTokens;
 
 use super::Finding;
 
-/// The only folder with unsafe code and paths under /sys and /proc.
-const LINUX: &str = "crates/linux/";
+/// The folders with unsafe code and paths under /sys and /proc: the crate that speaks to the kernel for all others, and
+/// the one that is linked into programs of others without them, and patches their text.
+const SYSTEM_FOLDERS: [&str; 2] = ["crates/linux/", "crates/trigger/"];
 /// Crates that touch no clock, file, network or process.
 const PURE: [&str; 6] = [
     "crates/time/src/",
@@ -20,9 +21,13 @@ const PURE: [&str; 6] = [
 /// The modules of the standard library that do.
 const IMPURE: [&str; 6] = ["env", "fs", "net", "os", "process", "time"];
 
-/// Finds `unsafe` outside the one crate that may have it, in macros too.
+fn is_of_system(path: &str) -> bool {
+    SYSTEM_FOLDERS.iter().any(|folder| path.starts_with(folder))
+}
+
+/// Finds `unsafe` outside the crates that may have it, in macros too.
 pub fn unsafe_code(path: &str, file: &syn::File) -> Vec<Finding> {
-    if path.starts_with(LINUX) {
+    if is_of_system(path) {
         return Vec::new();
     }
     tokens(file.to_token_stream())
@@ -35,9 +40,9 @@ pub fn unsafe_code(path: &str, file: &syn::File) -> Vec<Finding> {
         .collect()
 }
 
-/// Finds paths under /sys and /proc outside the one crate that knows them; tests may name them.
+/// Finds paths under /sys and /proc outside the crates that know them; tests may name them.
 pub fn kernel_paths(path: &str, file: &syn::File) -> Vec<Finding> {
-    if path.starts_with(LINUX) || !path.contains("/src/") || path.starts_with("tests/") {
+    if is_of_system(path) || !path.contains("/src/") || path.starts_with("tests/") {
         return Vec::new();
     }
     tokens(without_tests(file))

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Command, FromArgMatches, Subcommand, ValueEnum};
 use tailbound_time::Duration;
 
-use super::{ExportArguments, RunArguments};
+use super::{ExportArguments, LockTraceArguments, RunArguments, TriggerArguments};
 use crate::failure::Failure;
 
 /// Record what the kernel schedules, and look into recordings.
@@ -26,6 +26,14 @@ pub enum TraceWhat {
     Report(TraceReportArguments),
     /// Write a recording in a format that other tools read.
     Export(TraceExportArguments),
+    /// How a command uses the locks of POSIX threads: nesting, hold times, waits, by lock and by place.
+    ///
+    /// The command is started with a library (LD_PRELOAD) that records mutexes, read-write locks, condition variables
+    /// and spin locks of the command and of programs that it starts. Programs without libc, and locks that a program
+    /// makes of atomics and futexes on its own, are not seen. The exit status is the command's.
+    Locks(LockTraceArguments),
+    /// The triggers of a running process, and to switch them on or off.
+    Triggers(TriggerArguments),
 }
 
 /// Arguments of `trace record`.

@@ -93,6 +93,7 @@ fn drive(
         busy: None,
     };
     let stop = interrupts::watch()?;
+    super::trace::listen(output);
     let mut progress = ProgressDisplay::new(output);
     let mut begins = true;
     let what = format!(

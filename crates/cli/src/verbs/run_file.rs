@@ -40,6 +40,7 @@ pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failur
     };
     let options = options(arguments, file, &loaded, modes)?;
     let stop = interrupts::watch()?;
+    super::trace::listen(output);
     let mut progress = ProgressDisplay::new(output);
     let results = run(&loaded, &inputs, &options, &stop, &mut progress);
     drop(progress);

@@ -1,8 +1,11 @@
-//! `tailbound trace`: recordings of the kernel's events.
+//! `tailbound trace`: recordings of the kernel's events, and of what programs do.
 
 mod export;
+mod lock_report;
+mod locks;
 mod record;
 mod report;
+mod triggers;
 
 use std::fs::File;
 use std::path::Path;
@@ -13,12 +16,23 @@ use crate::arguments::{TraceArguments, TraceWhat};
 use crate::failure::Failure;
 use crate::output::Output;
 
+/// Lets others switch the triggers of this process: those of the load generator.
+pub(in crate::verbs) fn listen(output: &Output) {
+    if let Err(cause) = tailbound_trigger::listen() {
+        output.detail(format!(
+            "the triggers of this process cannot be switched: {cause}"
+        ));
+    }
+}
+
 /// Records, reports or exports.
 pub fn carry_out(arguments: &TraceArguments, output: &Output) -> Result<(), Failure> {
     match &arguments.what {
         TraceWhat::Record(arguments) => record::carry_out(arguments, output),
         TraceWhat::Report(arguments) => report::carry_out(arguments, output),
         TraceWhat::Export(arguments) => export::carry_out(arguments, output),
+        TraceWhat::Locks(arguments) => locks::carry_out(arguments, output),
+        TraceWhat::Triggers(arguments) => triggers::carry_out(arguments, output),
     }
 }
 

@@ -18,6 +18,7 @@ use tailbound_linux::perf::CgroupAlarm;
 use tailbound_linux::thread::PollSet;
 use tailbound_model::{Cpu, Priority};
 use tailbound_time::{Clock, Duration, Instant};
+use tailbound_trigger::trigger;
 
 use self::boost::Boost;
 use self::escape::EscapeSign;
@@ -284,6 +285,9 @@ impl ServedState {
             // The period may have changed.
             show(&self.budget_seqlock, opened, server);
         }
+        if let Some(opened) = opened {
+            trigger!("ds_freeze.replenished", self.number, opened.as_nanos());
+        }
         let idle = closed.is_some_and(|closed| closed.used.is_zero()) && used == used_by_then;
         if let Some(closed) = closed {
             self.enter(&closed, (now, rest.is_some()));
@@ -412,6 +416,9 @@ impl ServedState {
             // It stands still, or runs; the end of that asks the server again.
             return;
         }
+        if actions.switch == Some(Switch::Freeze) {
+            trigger!("ds_freeze.used_up", self.number, now.as_nanos());
+        }
         if actions.switch == Some(Switch::Freeze) && self.goes_on_boosted(now) {
             return;
         }
@@ -437,6 +444,11 @@ impl ServedState {
         self.ledger
             .note_switch(Monotonic.now().saturating_since(before));
         if outcome.is_ok() {
+            if freeze {
+                trigger!("ds_freeze.frozen", self.number, before.as_nanos());
+            } else {
+                trigger!("ds_freeze.thawed", self.number, before.as_nanos());
+            }
             self.ledger.set_frozen(freeze);
             return;
         }

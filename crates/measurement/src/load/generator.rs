@@ -10,6 +10,7 @@ use tailbound_linux::clock::Monotonic;
 use tailbound_linux::polling::{Interest, Poller, Readiness};
 use tailbound_model::{ExecutionTime, Protocol};
 use tailbound_time::{Clock, Duration, Instant};
+use tailbound_trigger::trigger;
 
 use super::Gauge;
 use super::spin_allowance::SpinAllowance;
@@ -322,6 +323,7 @@ impl<'a> Generator<'a> {
         let trail = &mut self.trails[index];
         trail.stage = RequestStage::Open;
         trail.sent = Some(Monotonic.now());
+        trigger!("load.sent", index, job.at.as_nanos());
         self.flush(place)
     }
 
@@ -420,6 +422,7 @@ impl<'a> Generator<'a> {
         };
         let trail = &mut self.trails[index];
         trail.ended = now;
+        trigger!("load.received", index, now.as_nanos());
         trail.stage = match reply.refused {
             None => RequestStage::Answered,
             Some(_) => RequestStage::Refused,

@@ -1,0 +1,60 @@
+//! `tailbound trace locks` with a program whose locks are counted.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The program that tests of the preloaded library use, compiled into `folder`.
+fn subject(folder: &Path) -> PathBuf {
+    let program = folder.join("subject");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lock-trace/tests/subject.c");
+    let status = Command::new("cc")
+        .args(["-O1", "-pthread", "-o"])
+        .arg(&program)
+        .arg(source)
+        .status();
+    assert!(status.unwrap().success());
+    program
+}
+
+/// Traces the program, with `temporary` as the folder of temporary files.
+fn trace(temporary: &Path, program: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tailbound"))
+        .args(["trace", "locks", "--format", "csv", "--"])
+        .arg(program)
+        .args(words)
+        .env("TMPDIR", temporary)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn the_locks_of_a_command_are_told_and_its_status_is_kept() {
+    let (folder, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let program = subject(folder.path());
+    let output = trace(temporary.path(), &program, &[]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    // The program prints a number of its own.
+    let rows: Vec<&str> = text.lines().skip(1).collect();
+    let header = "of,name,kind,sections,contended,waited_ns,longest_wait_ns,mean_hold_ns,longest_hold_ns,is_shared";
+    assert_eq!(rows[0], header);
+    let name = program.file_name().unwrap().to_string_lossy().into_owned();
+    let has = |of: &str, kind: &str, rest: &str| {
+        let mut rows = rows.iter();
+        rows.any(|row| {
+            row.starts_with(&format!("{of},"))
+                && row.contains(&name)
+                && row.contains(&format!(",{kind},{rest}"))
+        })
+    };
+    assert!(has("lock", "spin lock", "1,0,0,0,"), "{text}");
+    assert!(
+        has("place", "write lock", "1,1,"),
+        "the one that waits: {text}"
+    );
+    assert!(has("lock", "mutex", ""), "{text}");
+    let killed = trace(temporary.path(), &program, &["killed"]);
+    assert_eq!(killed.status.code(), Some(128 + 9));
+    let leftovers = std::fs::read_dir(temporary.path()).unwrap().count();
+    assert_eq!(leftovers, 0);
+}
