@@ -7,6 +7,7 @@
 
 mod course;
 mod guests;
+mod interference;
 mod layout;
 mod load;
 mod locks;
