@@ -8,6 +8,8 @@
 //! curve lets more come in a window that begins there (Tindell, Burns and Wellings 1994; Thiele, Chakraborty and
 //! Naedele, *Real-time calculus*, 2000, for arbitrary curves).
 
+use std::collections::BTreeMap;
+
 use tailbound_model::{ArrivalCurve, Cpu, Host, Interference};
 use tailbound_time::{Duration, Fraction};
 
@@ -22,6 +24,9 @@ const RATE_PARTS: u64 = 1 << 32;
 
 /// The longest window that is followed: beyond it nothing is bounded.
 const LONGEST_WINDOW_NS: u64 = 1 << 60;
+
+/// The longest delay that is told: no horizon follows from a longer one.
+const LONGEST_DELAY_NS: u64 = 1 << 56;
 
 /// The most steps towards a fixed point.
 const MOST_STEPS: u32 = 1_000_000;
@@ -82,13 +87,22 @@ impl InterferenceLoad {
         Self { sources }
     }
 
-    /// The described interference on a CPU.
-    ///
-    /// # Errors
-    /// As of [`InterferenceBound::of`].
-    pub fn on(host: &Host, cpu: Cpu) -> Result<Self, String> {
+    fn on(host: &Host, cpu: Cpu) -> Result<Self, String> {
         let sources = host.interference_on(cpu).map(InterferenceBound::of);
         Ok(Self::of(sources.collect::<Result<_, _>>()?))
+    }
+
+    /// The described interference on every CPU that has any, or why no bound of it is known.
+    pub fn of_host(host: &Host) -> BTreeMap<Cpu, Result<Self, String>> {
+        let cpus = host.interference.iter().map(|source| source.cpu);
+        cpus.map(|cpu| (cpu, Self::on(host, cpu))).collect()
+    }
+
+    /// The sources of both.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.sources.extend(other.sources);
+        self
     }
 
     /// Whether there is no source.
@@ -134,6 +148,7 @@ impl InterferenceLoad {
         u64::try_from(sum).unwrap_or(u64::MAX)
     }
 
+    /// What is left of so many parts of [`RATE_PARTS`].
     fn left_of(&self, rate: u64) -> u64 {
         rate.saturating_sub(self.taken_rate())
     }
@@ -153,32 +168,18 @@ fn saturated(nanoseconds: u128) -> Duration {
     Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
 }
 
-/// `InterferedSupply` is what interference leaves of a supply: sbf'(t) = the largest value of sbf(w) - I(w) over
-/// windows w up to t.
+/// `InterferedCpu` is what interference leaves of a CPU: sbf(t) is the largest value of w - I(w) over windows w up to t,
+/// since in a window w all sources take I(w) at most.
 ///
-/// In a window in which the supply gives sbf(w) at least, all that sources take of it is at most I(w).
-///
-/// The bound holds where what the sources take is lost and nothing else is: on a CPU of its own. A reservation server
-/// whose budget passes unused has its response time to the interference in place of it ([`crate::admission`]).
-pub struct InterferedSupply<'a> {
-    inner: &'a dyn SupplyBound,
-    load: &'a InterferenceLoad,
-}
+/// The bound is for a CPU of its own, on which what sources take is lost and nothing else is. A reservation server, whose
+/// budget passes unused, has its response time to the interference in place of it ([`crate::admission`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterferedCpu(pub InterferenceLoad);
 
-impl<'a> InterferedSupply<'a> {
-    /// What `load` leaves of `inner`.
-    pub fn new(inner: &'a dyn SupplyBound, load: &'a InterferenceLoad) -> Self {
-        Self { inner, load }
-    }
-}
-
-impl SupplyBound for InterferedSupply<'_> {
+impl SupplyBound for InterferedCpu {
     fn supplied_down(&self, window: Duration) -> Duration {
-        let most = self.inner.supplied_down(window);
-        let (mut low, mut high) = (
-            most.saturating_sub(self.load.taken_in(window)).as_nanos(),
-            most.as_nanos(),
-        );
+        let taken = self.0.taken_in(window);
+        let (mut low, mut high) = (window.saturating_sub(taken).as_nanos(), window.as_nanos());
         while low < high {
             let middle = low + (high - low).div_ceil(2);
             match self.time_to_supply(Duration::from_nanos(middle)) <= window {
@@ -190,18 +191,14 @@ impl SupplyBound for InterferedSupply<'_> {
     }
 
     fn time_to_supply(&self, work: Duration) -> Duration {
-        if work.is_zero() {
-            return Duration::ZERO;
-        }
-        let mut window = self.inner.time_to_supply(work);
+        let mut window = work;
         for _ in 0..MOST_STEPS {
-            let asked = work.saturating_add(self.load.taken_in(window));
-            let next = self.inner.time_to_supply(asked);
+            let next = work.saturating_add(self.0.taken_in(window));
             if next <= window {
                 return window;
             }
             if next.as_nanos() > LONGEST_WINDOW_NS {
-                return Duration::MAX;
+                break;
             }
             window = next;
         }
@@ -209,22 +206,19 @@ impl SupplyBound for InterferedSupply<'_> {
     }
 
     fn rate(&self) -> (u64, u64) {
-        let (budget, period) = self.inner.rate();
-        let parts = u128::from(budget) * u128::from(RATE_PARTS) / u128::from(period.max(1));
-        let parts = u64::try_from(parts).unwrap_or(u64::MAX);
-        (self.load.left_of(parts), RATE_PARTS)
+        (self.0.left_of(RATE_PARTS), RATE_PARTS)
     }
 
-    /// sbf(t) >= r (t - d) and I(t) <= u t + b, so that sbf'(t) >= (r - u) t - (r d + b).
+    /// I(t) <= u t + b, so that sbf(t) >= (1 - u) t - b.
     fn delay_up(&self) -> Duration {
-        let (budget, period) = self.inner.rate();
-        let late = u128::from(self.inner.delay_up().as_nanos()) * u128::from(budget);
-        let late = late.div_ceil(u128::from(period.max(1))) + self.load.burst();
         let (left, parts) = self.rate();
-        let delay = late
-            .saturating_mul(u128::from(parts))
-            .div_ceil(u128::from(left.max(1)));
-        Duration::from_nanos(u64::try_from(delay).unwrap_or(u64::MAX).min(1 << 56))
+        let burst = self.0.burst().saturating_mul(u128::from(parts));
+        let delay = burst.div_ceil(u128::from(left.max(1)));
+        Duration::from_nanos(
+            u64::try_from(delay)
+                .unwrap_or(u64::MAX)
+                .min(LONGEST_DELAY_NS),
+        )
     }
 
     /// No repetition is counted on: curves have periods of their own.
@@ -243,7 +237,7 @@ mod tests {
     use super::*;
     use crate::SporadicTask;
     use crate::interfaces::response_bound::{of_lowest_priority, of_lowest_priority_blocked};
-    use crate::interfaces::{DedicatedCpu, ResponseBound, Workload};
+    use crate::interfaces::{ResponseBound, Workload};
     use crate::schedulability::PriorityOrder;
     use crate::schedulability::response_time::response_times;
     use proptest::prelude::*;
@@ -296,7 +290,7 @@ mod tests {
         ) {
             let described: Vec<_> = sources.iter().map(|(c, t)| (*c, vec![*t])).collect();
             let load = load(&described);
-            let supply = InterferedSupply::new(&DedicatedCpu, &load);
+            let supply = InterferedCpu(load.clone());
             let task = SporadicTask::implicit(ns(own.0), ns(own.1)).unwrap();
             let bound = of_lowest_priority_blocked(
                 &Workload::new(vec![task]).unwrap(), ns(blocking), &supply);
@@ -334,7 +328,7 @@ mod tests {
             };
             let sources: Vec<_> = sources.iter().map(|(c, gaps)| (*c, rising(gaps))).collect();
             let load = load(&sources);
-            let supply = InterferedSupply::new(&DedicatedCpu, &load);
+            let supply = InterferedCpu(load.clone());
             let time = supply.time_to_supply(ns(work));
             prop_assert_eq!(time.as_nanos(), done_at(&load, work));
             prop_assert!(supply.supplied_down(time) >= ns(work));
@@ -350,7 +344,7 @@ mod tests {
     #[test]
     fn a_source_that_fills_the_cpu_leaves_no_bound() {
         let load = load(&[(10, vec![10])]);
-        let supply = InterferedSupply::new(&DedicatedCpu, &load);
+        let supply = InterferedCpu(load.clone());
         assert_eq!(supply.time_to_supply(ns(1)), Duration::MAX);
         let task = SporadicTask::implicit(ns(1), ns(100)).unwrap();
         let workload = Workload::new(vec![task]).unwrap();

@@ -6,7 +6,7 @@ use tailbound_time::Duration;
 use super::{AdmissionRefusal, Reserved};
 use crate::interfaces::test_points::{demand_horizon, find_shortage};
 use crate::interfaces::{DedicatedCpu, SupplyBound, Workload};
-use crate::interference::{InterferedSupply, InterferenceLoad};
+use crate::interference::{InterferedCpu, InterferenceLoad};
 use crate::{AnalysisError, SporadicTask};
 
 /// The first reservation whose budget may come after the end of its period. Constant-bandwidth servers have
@@ -55,7 +55,7 @@ fn shortage(
     let supply: &dyn SupplyBound = match interference.is_empty() {
         true => &DedicatedCpu,
         false => {
-            left = InterferedSupply::new(&DedicatedCpu, interference);
+            left = InterferedCpu(interference.clone());
             &left
         }
     };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tailbound_model::{BackendKind, Cpu, Precedence};
+use tailbound_model::{BackendKind, Cpu, Host, Precedence};
 use tailbound_time::Fraction;
 
 use super::RealTimeLimit;
@@ -49,6 +49,16 @@ impl Default for HostLimits {
 }
 
 impl HostLimits {
+    /// The same beside the described interference of a host, as far as it has a bound; reading the description warns of
+    /// the rest.
+    #[must_use]
+    pub fn with_interference(mut self, host: &Host) -> Self {
+        let loads = InterferenceLoad::of_host(host).into_iter();
+        let bounded = loads.filter_map(|(cpu, load)| Some((cpu, load.ok()?)));
+        self.interference.extend(bounded);
+        self
+    }
+
     /// The interference on a CPU.
     pub fn interference_on(&self, cpu: Cpu) -> InterferenceLoad {
         self.interference.get(&cpu).cloned().unwrap_or_default()
