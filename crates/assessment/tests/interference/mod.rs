@@ -1,5 +1,6 @@
 //! Interference: bounds of the analysis against simulations, and hosts on which it changes nothing.
 
+mod round_trip;
 mod settings;
 
 use tailbound_model::{Description, InputFiles, TracedJob};

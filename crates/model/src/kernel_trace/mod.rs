@@ -12,8 +12,10 @@
 
 mod events;
 mod interruptions;
+mod job_statistics;
 mod jobs;
 mod reader;
+mod trace_model;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -22,8 +24,10 @@ use tailbound_time::Duration;
 
 pub use events::{TracedEvent, TracedEventKind, TracedInterrupt, TracedThread};
 pub use interruptions::RecordedInterference;
+pub use job_statistics::{Autocorrelation, PeriodFit};
 pub use jobs::{Recorded, recorded_jobs, recorded_trace};
 pub use reader::{RecordedJob, RecordedTrace, ThreadSelection, TraceReader};
+pub use trace_model::{ModelledSource, ModelledTask, TraceModel};
 
 use crate::BackendKind;
 use crate::description::{

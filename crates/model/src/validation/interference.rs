@@ -89,6 +89,18 @@ fn lengths(check: &mut Check<'_>, place: &KeyPath, source: &Interference) {
             );
         }
     }
+    let is_of_file = source.execution_time.longest().is_none();
+    let is_law = !matches!(
+        source.execution_time,
+        ExecutionTime::Trace {} | ExecutionTime::Calibrated { .. }
+    );
+    if source.longest.is_none() && is_of_file && is_law {
+        check.warning(
+            place,
+            "the longest event is not described, so no deadline on the CPU is certain",
+            "add `longest`, the longest execution time of the file",
+        );
+    }
     full_cpu(check, place, source);
 }
 

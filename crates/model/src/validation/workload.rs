@@ -144,7 +144,7 @@ fn minimum_distances(
         {
             check.error(
                 &here.index(index + 1),
-                format!("{after} to the {}. job after one is shorter than {before} to the one before it", index + 2),
+                format!("{after} is shorter than {before}, the distance to the job before"),
                 "distances count from the same job and never fall, such as [\"200us\", \"1ms\"]",
             );
         }
