@@ -10,6 +10,7 @@ mod cpu_limit;
 mod error;
 mod format;
 pub mod interfaces;
+pub mod interference;
 mod limit_stanza;
 mod lundberg;
 pub mod notation;

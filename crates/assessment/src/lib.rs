@@ -11,6 +11,7 @@ pub mod deadline_test;
 mod error;
 pub mod execution_times;
 pub mod interface;
+mod interfered_times;
 pub mod mode_content;
 pub mod observed_load;
 mod predicted_supply;

@@ -16,6 +16,7 @@ use tailbound_time::{Duration, nanoseconds};
 use crate::AssessmentError;
 use crate::error::named;
 use crate::execution_times::{ServiceTimes, execution_times};
+use crate::interfered_times::InterferedTimes;
 use crate::predicted_supply::{
     BURST_ALWAYS_WHOLE, BURST_LEFT_OUT, ONE_THREAD, PredictedSupply, assumption_of_precedence,
 };
@@ -614,13 +615,18 @@ pub fn predict(
     inputs: &InputFiles,
     query: &PredictionQuery<'_>,
 ) -> Result<Vec<PredictionAnswer>, AssessmentError> {
-    predict_from(description, query, &|_, name| {
+    let interfered = InterferedTimes::of(description, inputs);
+    let description = &interfered.description;
+    let times = |_: &str, name: &str| {
         let service = &description.services[name];
-        execution_times(name, service, inputs, None)
+        execution_times(name, service, &interfered.inputs, None)
+    };
+    predict_each(description, query, &times, &|service| {
+        interfered.assumption(service).cloned()
     })
 }
 
-/// The same from `times`, by variant and service.
+/// The same from `times`, by variant and service. What was measured on a host has its interference in it.
 ///
 /// # Errors
 /// As of [`predict`], and what `times` fails with.
@@ -628,6 +634,16 @@ pub fn predict_from(
     description: &Description,
     query: &PredictionQuery<'_>,
     times: &dyn Fn(&str, &str) -> Result<ServiceTimes, AssessmentError>,
+) -> Result<Vec<PredictionAnswer>, AssessmentError> {
+    predict_each(description, query, times, &|_| None)
+}
+
+/// The same with what the times of each service take for granted.
+fn predict_each(
+    description: &Description,
+    query: &PredictionQuery<'_>,
+    times: &dyn Fn(&str, &str) -> Result<ServiceTimes, AssessmentError>,
+    assumption: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Vec<PredictionAnswer>, AssessmentError> {
     if let Some(name) = query.service {
         let services = &description.services;
@@ -658,9 +674,9 @@ pub fn predict_from(
                 let why = cpu.failures.join("; ");
                 format!("the domain gets its budget in time, which no admission shows: {why}")
             });
-            let not_admitted: Vec<String> = not_admitted.collect();
+            let assumed: Vec<String> = not_admitted.chain(assumption(name)).collect();
             answers.extend(cases.map(|(from, mut prediction)| {
-                prediction.assume(&not_admitted);
+                prediction.assume(&assumed);
                 let slos: &[Slo] = if from == FAITHFUL { &service.slos } else { &[] };
                 PredictionAnswer::of(place, from, prediction, slos, query)
             }));

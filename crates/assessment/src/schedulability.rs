@@ -14,6 +14,7 @@ use tailbound_analysis::interfaces::response_bound::{
 use tailbound_analysis::interfaces::{
     DedicatedCpu, MultiprocessorPeriodic, PeriodicSupply, ResponseBound, SupplyBound, Workload,
 };
+use tailbound_analysis::interference::{self, InterferedCpu, InterferenceLoad};
 use tailbound_analysis::resolution::only_simulated;
 use tailbound_analysis::schedulability::PriorityOrder;
 use tailbound_analysis::schedulability::non_preemptive_response_time::non_preemptive_response_times;
@@ -201,7 +202,7 @@ pub fn refused_cpus(deployed: &Description) -> Result<Vec<CpuVerdict>, Assessmen
 }
 
 /// What a domain gets for sure.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct GuaranteedSupply {
     /// The rule of its reservation.
     pub server: ReservationServer,
@@ -212,11 +213,17 @@ pub struct GuaranteedSupply {
     /// By when after the start of each period a periodic server has given its budget; the period if
     /// `None`.
     pub budget_deadline: Option<Duration>,
+    /// The interference on its CPU. Budget and jitter of a server have it in them; a CPU of its own loses it.
+    pub interference: InterferenceLoad,
 }
 
 impl GuaranteedSupply {
     /// The method with what makes it hold here.
     fn complete(&self, method: String) -> String {
+        let method = match self.interference.is_empty() {
+            true => method,
+            false => format!("{method}; {}", interference::METHOD),
+        };
         match self.as_on_own_cpu {
             true => format!(
                 "{method}, as on a CPU of its own, since the budget is never used up (Li 2021, \
@@ -226,10 +233,16 @@ impl GuaranteedSupply {
         }
     }
 
+    /// Whether it is a CPU of its own of which nothing is taken.
+    pub(crate) fn has_whole_cpu(&self) -> bool {
+        self.server == ReservationServer::Dedicated && self.interference.is_empty()
+    }
+
     /// The least CPU time that it gives in any window.
     pub(crate) fn supply(&self) -> Result<Box<dyn SupplyBound>, AnalysisError> {
         Ok(match self.server {
-            ReservationServer::Dedicated => Box::new(DedicatedCpu),
+            ReservationServer::Dedicated if self.has_whole_cpu() => Box::new(DedicatedCpu),
+            ReservationServer::Dedicated => Box::new(InterferedCpu(self.interference.clone())),
             ReservationServer::Deferrable { budget, period } => {
                 Box::new(PeriodicSupply::deferrable(budget, period, self.jitter)?)
             }
@@ -537,17 +550,17 @@ impl ServiceQuestion<'_> {
             is_preemptive: self.is_preemptive(),
         };
         let supply = given.supply()?;
-        let (bound, method) = match (order, given.server) {
-            (ServiceOrder::Unknown(why), _) => {
+        let (bound, method) = match order {
+            ServiceOrder::Unknown(why) => {
                 return Ok(TaskJudgement::undecided(why));
             }
-            (ServiceOrder::Deadline, _) => {
+            ServiceOrder::Deadline => {
                 let why = "under EDF the tasks of a service are judged together";
                 return Ok(TaskJudgement::undecided(why));
             }
-            (ServiceOrder::Arrival, _) => delayed.by_arrival(supply.as_ref())?,
-            (ServiceOrder::Priority(_), ReservationServer::Dedicated) => delayed.on_own_cpu()?,
-            (ServiceOrder::Priority(_), _) => delayed.by_priority(supply.as_ref())?,
+            ServiceOrder::Arrival => delayed.by_arrival(supply.as_ref())?,
+            ServiceOrder::Priority(_) if given.has_whole_cpu() => delayed.on_own_cpu()?,
+            ServiceOrder::Priority(_) => delayed.by_priority(supply.as_ref())?,
         };
         let method = given.complete(method);
         let supplied = supply.supplied_down(deadline);

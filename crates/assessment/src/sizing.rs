@@ -24,6 +24,7 @@ use crate::AssessmentError;
 use crate::analysis::refuse_what_is_only_simulated;
 use crate::error::named;
 use crate::execution_times::{ServiceTimes, execution_times};
+use crate::interfered_times::InterferedTimes;
 use crate::mode_content::{ModeContent, modes};
 use crate::predicted_supply::{
     ONE_THREAD, PredictedSupply, assumption_of_precedence, goes_one_at_a_time,
@@ -78,7 +79,8 @@ impl HostFit for UsualHost {
             on_common_grid: one.backend.traits().fixed_grid,
         });
         let asked: Vec<Reserved<'_>> = asked.collect();
-        let admitted = admission::admit(&[], &asked, &HostLimits::default());
+        let limits = HostLimits::default().with_interference(on.host);
+        let admitted = admission::admit(&[], &asked, &limits);
         let refusal = admitted.err().or_else(|| admission::company_among(&asked));
         let refusal = refusal.map(|refusal| refusal.to_string());
         refusal.or_else(|| on.pool_refusal())
@@ -249,7 +251,8 @@ pub fn size_services(
     if let Some(backend) = options.backend {
         reserve_by(&mut description, backend);
     }
-    let description = &description;
+    let interfered = InterferedTimes::of(&description, inputs);
+    let (description, inputs) = (&interfered.description, &interfered.inputs);
     let mut domains = description.domains.values();
     if description.services.is_empty() && domains.all(|domain| domain.tasks.is_empty()) {
         return Err(AssessmentError::Empty {
@@ -273,7 +276,12 @@ pub fn size_services(
                 service,
                 options,
             };
-            answers.push(one.answer(inputs)?);
+            let mut answer = one.answer(inputs)?;
+            let assumption = interfered.assumption(name).cloned();
+            if let Some(budgets) = answer.budgets.as_mut().filter(|_| options.runs.is_none()) {
+                budgets.sizing = budgets.sizing.clone().assuming(assumption);
+            }
+            answers.push(answer);
         }
     }
     Ok(answers)

@@ -4,4 +4,5 @@
 
 mod band;
 mod delays;
+mod interference;
 mod precedence;

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use tailbound_enforcement::admission::{Standing, admit, check_company_among, check_request};
+use tailbound_enforcement::admission::{
+    Standing, admit_within, check_company_among, check_request, limits_of,
+};
 use tailbound_enforcement::backends::backend as backend_of;
 use tailbound_enforcement::binding::other_server;
 use tailbound_enforcement::{AdmissionError, EnforcementError, ReservationRequest, Target};
 use tailbound_linux::HostCapabilities;
 
 use serde::Serialize;
+use tailbound_analysis::admission::HostLimits;
 use tailbound_analysis::resolution::{
     Deployment, HostReservations, ResolvedDomain, unenforceable, with_agents, with_fallen,
 };
@@ -103,7 +106,8 @@ fn obstacle_on(variant: &Variant, on: &HostReservations<'_>, view: &HostView) ->
     if let Some(why) = on.pool_refusal() {
         return Some(Obstacle::TooMuch(why));
     }
-    fits(&requests, view).err()
+    let limits = limits_of(view.capabilities()).with_interference(on.host);
+    fits(&requests, view, &limits).err()
 }
 
 fn requests(resolved: &BTreeMap<String, ResolvedDomain>) -> Vec<ReservationRequest> {
@@ -124,12 +128,16 @@ fn standing(requests: &[ReservationRequest]) -> Vec<Standing> {
 }
 
 /// What is asked for is judged first, so that it is told on hosts that lack the means, too.
-fn fits(requests: &[ReservationRequest], view: &HostView) -> Result<(), Obstacle> {
+fn fits(
+    requests: &[ReservationRequest],
+    view: &HostView,
+    limits: &HostLimits,
+) -> Result<(), Obstacle> {
     let host = view.capabilities();
     for request in requests {
         check_request(request, host)?;
     }
-    admit(&[], &standing(requests), host)?;
+    admit_within(&[], &standing(requests), limits)?;
     let mut answer = Ok(());
     for request in requests {
         let backend = request.backend;

@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
-use crate::interface::CpuSet;
+use crate::interface::{Cpu, CpuSet};
+use crate::interference::Interference;
 use crate::machine::AgentListeners;
 use crate::schema::is_default;
 
@@ -40,6 +41,9 @@ pub struct Host {
     /// The cycle of the windows of the host's time partitions.
     #[serde(default)]
     pub major_frame: Option<Duration>,
+    /// What takes CPUs from everything that is scheduled there: interrupts, softirqs, kernel threads, host stalls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interference: Vec<Interference>,
 }
 
 impl Host {
@@ -54,6 +58,7 @@ impl Host {
             overheads: HostOverheads::default(),
             agents: AgentListeners::default(),
             major_frame: None,
+            interference: Vec::new(),
         }
     }
 }
@@ -137,6 +142,11 @@ pub struct Window {
 }
 
 impl Host {
+    /// The sources of interference on a CPU.
+    pub fn interference_on(&self, cpu: Cpu) -> impl Iterator<Item = &Interference> {
+        self.interference.iter().filter(move |one| one.cpu == cpu)
+    }
+
     /// The CPUs that are for domains.
     pub fn working_cpus(&self) -> CpuSet {
         self.cpus.difference(&self.housekeeping).copied().collect()

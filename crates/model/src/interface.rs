@@ -318,6 +318,23 @@ impl ReservationServer {
         }
     }
 
+    /// The same rule and period with another budget; a CPU of its own has none.
+    #[must_use]
+    pub fn with_budget(self, budget: Duration) -> Self {
+        match self {
+            Self::Deferrable { period, .. } => Self::Deferrable { budget, period },
+            Self::Periodic { period, .. } => Self::Periodic { budget, period },
+            Self::Polling { period, .. } => Self::Polling { budget, period },
+            Self::ConstantBandwidth { period, .. } => Self::ConstantBandwidth { budget, period },
+            Self::Simulated { rule, period, .. } => Self::Simulated {
+                rule,
+                budget,
+                period,
+            },
+            Self::Dedicated => Self::Dedicated,
+        }
+    }
+
     /// Budget and period; `None` for a CPU of its own.
     pub fn budget_and_period(self) -> Option<(Duration, Duration)> {
         match self {

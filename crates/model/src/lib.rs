@@ -5,6 +5,7 @@
 //! promise to the test. Every verb of Tailbound reads this and nothing else.
 
 mod aperiodic;
+mod arrival_curve;
 mod backend;
 mod continuous_law;
 pub mod description;
@@ -13,6 +14,7 @@ pub mod host;
 mod in_mode;
 mod inputs;
 pub mod interface;
+mod interference;
 pub mod kernel_trace;
 mod locks;
 mod machine;
@@ -32,6 +34,7 @@ mod workload;
 mod writer;
 
 pub use aperiodic::{Aperiodic, AperiodicCosts, AperiodicPolicy, Gain, PolicyConflict};
+pub use arrival_curve::ArrivalCurve;
 pub use backend::{
     BackendKind, BackendOption, BackendOptions, BackendTraits, CpuPromise, CpuWeight, NiceValue,
     Precedence, UnknownBackend,
@@ -50,6 +53,7 @@ pub use interface::{
     Percentile, Priority, ReservationServer, ResourceInterface, ServerAnswers, ServerKind,
     WhenEmpty,
 };
+pub use interference::{Interference, InterferenceKind};
 pub use locks::{CriticalSection, LockProtocol};
 pub use machine::{AgentLink, AgentListeners, Machine, TlsListener};
 pub use members::Members;

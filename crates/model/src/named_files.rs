@@ -44,16 +44,38 @@ pub(crate) fn named_files(description: &Description) -> Vec<(KeyPath, FilePurpos
                 };
                 files.push((place.key("arrivals").key("file"), purpose, file.clone()));
             }
-            match &task.execution_time {
-                ExecutionTime::Samples { file } => {
-                    files.push((execution, FilePurpose::Samples, file.clone()));
-                }
-                ExecutionTime::Histogram {
-                    file: Some(file), ..
-                } => files.push((execution, FilePurpose::Histogram, file.clone())),
-                _ => {}
+            files.extend(file_of_law(&task.execution_time, execution));
+        }
+    }
+    files.extend(files_of_interference(description));
+    files
+}
+
+/// The files of the sources of interference.
+fn files_of_interference(description: &Description) -> Vec<(KeyPath, FilePurpose, PathBuf)> {
+    let mut files = Vec::new();
+    for (name, host) in &description.hosts {
+        let place = KeyPath::root().key("hosts").key(name).key("interference");
+        for (index, source) in host.interference.iter().enumerate() {
+            let place = place.index(index);
+            let execution = place.key("execution_time").key("file");
+            if let Some(file) = &source.recorded {
+                let purpose = FilePurpose::TraceWithExecution;
+                files.push((place.key("recorded"), purpose, file.clone()));
             }
+            files.extend(file_of_law(&source.execution_time, execution));
         }
     }
     files
+}
+
+/// The file of a law of execution times, at that place.
+fn file_of_law(law: &ExecutionTime, place: KeyPath) -> Option<(KeyPath, FilePurpose, PathBuf)> {
+    match law {
+        ExecutionTime::Samples { file } => Some((place, FilePurpose::Samples, file.clone())),
+        ExecutionTime::Histogram {
+            file: Some(file), ..
+        } => Some((place, FilePurpose::Histogram, file.clone())),
+        _ => None,
+    }
 }

@@ -69,6 +69,17 @@ pub enum Arrivals {
         #[serde(default)]
         offset: Duration,
     },
+    /// By an arrival curve: from a job to the k-th job after it, no less than the k-th distance passes.
+    MinimumDistances {
+        /// The least time from a job to the next one, to the one after it, and so on; further ones follow as multiples
+        /// of the last. They never fall, and the last is above zero.
+        #[schemars(length(min = 1, max = 1024))]
+        distances: Vec<Duration>,
+        /// The mean inter-arrival time: jobs come by a Poisson process of that rate, each delayed until the distances
+        /// allow it. Left out, every job comes as soon as the distances allow.
+        #[serde(default)]
+        mean_gap: Option<Duration>,
+    },
     /// Release times from a file.
     Trace {
         /// The file; relative paths start at the description.
@@ -238,6 +249,13 @@ impl Arrivals {
             Self::MarkovModulatedPoisson { states } => {
                 Rate::per_second(PoissonState::mean_per_second(states)).map(Rate::mean_gap)
             }
+            Self::MinimumDistances {
+                distances,
+                mean_gap,
+            } => mean_gap.or_else(|| {
+                let last = *distances.last()?;
+                Some(last / distances.len() as u64)
+            }),
             Self::Trace { .. } => None,
         }
     }
@@ -255,6 +273,9 @@ impl Arrivals {
             Self::Periodic { period, .. } => Some(*period),
             Self::Sporadic { min_gap, .. } | Self::SporadicExponential { min_gap, .. } => {
                 Some(*min_gap)
+            }
+            Self::MinimumDistances { distances, .. } => {
+                distances.first().copied().filter(|first| !first.is_zero())
             }
             Self::Bursts { .. }
             | Self::Poisson { .. }
@@ -451,6 +472,7 @@ impl Task {
             Arrivals::Bursts { jobs, gaps, .. } => f64::from(*jobs) / gaps.mean().as_secs_f64(),
             Arrivals::Poisson { rate } => rate.as_per_second(),
             Arrivals::MarkovModulatedPoisson { states } => PoissonState::mean_per_second(states),
+            Arrivals::MinimumDistances { .. } => 1.0 / self.arrivals.mean_gap()?.as_secs_f64(),
             Arrivals::Trace { .. } => return None,
         };
         Rate::per_second(each * f64::from(self.clients))

@@ -22,12 +22,16 @@
 //! The least of both bounds is taken. A server that asks from a replenishment on, and never with more
 //! demand than that (periodic, polling, sporadic), has no jitter. Equal priorities count as higher: among them SCHED_FIFO goes
 //! by arrival. Where the managers may have to pause all domains to stay clear of the kernel's throttling
-//! ([`RealTimeLimit`]), w of work takes longer. What managers and interrupts take is not
-//! counted; the bound on the sum of the bandwidths leaves some percent for it.
+//! ([`RealTimeLimit`]), w of work takes longer. Described sources of
+//! interference count as servers of the highest priority, with their arrival curves ([`InterferenceLoad`]). What managers
+//! and other interrupts take is not counted; the bound on the sum of the bandwidths leaves some percent for it.
 
 use num_integer::gcd;
 
+use tailbound_time::Duration;
+
 use super::RealTimeLimit;
+use crate::interference::InterferenceLoad;
 
 /// A reservation server, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +54,7 @@ const MOST_DISTANCES: u64 = 4096;
 
 /// When server `index` has got its budget at the latest, counted from a replenishment: the least
 /// fixed point, or the first value found that lies beyond the period. `limit`: what managers that
-/// may have to pause them keep to; `None` where they never have to.
+/// may have to pause them keep to; `None` where they never have to. `interference` comes before all of them.
 ///
 /// # Panics
 /// If `index` is no index, or a period is 0.
@@ -58,6 +62,7 @@ pub fn budget_response_ns(
     servers: &[FixedPriorityServer],
     index: usize,
     limit: Option<&RealTimeLimit>,
+    interference: &InterferenceLoad,
 ) -> u64 {
     let own = &servers[index];
     let above: Vec<&FixedPriorityServer> = servers
@@ -76,7 +81,9 @@ pub fn budget_response_ns(
     let mut window_ns = own.budget_ns;
     loop {
         // What does not fit into 64 bits is beyond every period.
-        let work_ns = above.iter().fold(own.budget_ns, |work_ns, other| {
+        let taken = interference.taken_in(Duration::from_nanos(window_ns));
+        let before_ns = own.budget_ns.saturating_add(taken.as_nanos());
+        let work_ns = above.iter().fold(before_ns, |work_ns, other| {
             work_ns.saturating_add(demand_ns(own, other, window_ns))
         });
         let next_ns = time_for(work_ns);
@@ -136,31 +143,46 @@ mod tests {
     #[test]
     fn the_highest_priority_waits_for_nobody() {
         let servers = [server(4, 10, 90), server(40, 100, 80)];
-        assert_eq!(budget_response_ns(&servers, 0, None), 4);
+        assert_eq!(
+            budget_response_ns(&servers, 0, None, &InterferenceLoad::default()),
+            4
+        );
     }
 
     #[test]
     fn on_harmonic_grids_servers_interfere_like_periodic_tasks() {
         // 40 of 100 beneath 4 of 10: seven budgets of the other come before the end at 68.
         let servers = [server(4, 10, 90), server(40, 100, 80)];
-        assert_eq!(budget_response_ns(&servers, 1, None), 68);
+        assert_eq!(
+            budget_response_ns(&servers, 1, None, &InterferenceLoad::default()),
+            68
+        );
         // Equal periods share them fully.
         let servers = [server(45, 100, 90), server(50, 100, 90)];
-        assert_eq!(budget_response_ns(&servers, 1, None), 95);
+        assert_eq!(
+            budget_response_ns(&servers, 1, None, &InterferenceLoad::default()),
+            95
+        );
     }
 
     #[test]
     fn off_the_grid_two_budgets_may_come_in_a_row() {
         let mut servers = [server(4, 10, 90), server(4, 10, 80)];
-        assert_eq!(budget_response_ns(&servers, 1, None), 8);
+        assert_eq!(
+            budget_response_ns(&servers, 1, None, &InterferenceLoad::default()),
+            8
+        );
         servers[0].on_common_grid = false;
-        assert_eq!(budget_response_ns(&servers, 1, None), 12);
+        assert_eq!(
+            budget_response_ns(&servers, 1, None, &InterferenceLoad::default()),
+            12
+        );
     }
 
     #[test]
     fn a_long_budget_at_equal_priority_starves_a_short_period() {
         let servers = [server(4, 10, 90), server(40, 100, 90)];
-        assert!(budget_response_ns(&servers, 0, None) > 10);
+        assert!(budget_response_ns(&servers, 0, None, &InterferenceLoad::default()) > 10);
     }
 
     #[test]
@@ -174,7 +196,7 @@ mod tests {
             on_common_grid: true,
         }];
         assert_eq!(
-            budget_response_ns(&long, 0, Some(&limit)),
+            budget_response_ns(&long, 0, Some(&limit), &InterferenceLoad::default()),
             1_365_000_000 + 2 * 60_000_000
         );
     }
@@ -218,7 +240,7 @@ mod tests {
                 .map(|(budget, period, priority)| server(budget.min(period), period, priority))
                 .collect();
             for lead in 0..servers.len() {
-                if budget_response_ns(&servers, lead, None) <= servers[lead].period_ns {
+                if budget_response_ns(&servers, lead, None, &InterferenceLoad::default()) <= servers[lead].period_ns {
                     prop_assert!(!starved(&servers, lead, &wants), "{servers:?} {lead}");
                     prop_assert!(!starved(&servers, lead, &[true]), "{servers:?} {lead}");
                 }
@@ -231,7 +253,7 @@ mod tests {
         ) {
             let servers: Vec<_> = budgets.into_iter().map(|(b, p)| server(b, p, 5)).collect();
             for index in 0..servers.len() {
-                let _response = budget_response_ns(&servers, index, None);
+                let _response = budget_response_ns(&servers, index, None, &InterferenceLoad::default());
             }
         }
     }

@@ -1,9 +1,12 @@
 //! What a host lets reservations have of a CPU.
 
-use tailbound_model::{BackendKind, Precedence};
+use std::collections::BTreeMap;
+
+use tailbound_model::{BackendKind, Cpu, Host, Precedence};
 use tailbound_time::Fraction;
 
 use super::RealTimeLimit;
+use crate::interference::InterferenceLoad;
 
 /// What SCHED_FIFO threads may use of a CPU where throttling sets no bound: as the kernel's default, so
 /// that the host stays alive.
@@ -28,6 +31,8 @@ pub struct HostLimits {
     /// The share of each CPU that groups behind servers of SCHED_DEADLINE may have together, as run time and period in
     /// microseconds; `None` if SCHED_DEADLINE's own bound is theirs.
     pub groups_us: Option<(u64, u64)>,
+    /// What takes a CPU before every reservation on it, where it is described.
+    pub interference: BTreeMap<Cpu, InterferenceLoad>,
 }
 
 impl Default for HostLimits {
@@ -38,11 +43,41 @@ impl Default for HostLimits {
             throttling_us: Some(USUAL_THROTTLING_US),
             has_fair_server: true,
             groups_us: None,
+            interference: BTreeMap::new(),
         }
     }
 }
 
 impl HostLimits {
+    /// The same beside the described interference of a host, as far as it has a bound; reading the description warns of
+    /// the rest.
+    #[must_use]
+    pub fn with_interference(mut self, host: &Host) -> Self {
+        let loads = InterferenceLoad::of_host(host).into_iter();
+        let bounded = loads.filter_map(|(cpu, load)| Some((cpu, load.ok()?)));
+        self.interference.extend(bounded);
+        self
+    }
+
+    /// The interference on a CPU.
+    pub fn interference_on(&self, cpu: Cpu) -> InterferenceLoad {
+        self.interference.get(&cpu).cloned().unwrap_or_default()
+    }
+
+    /// What interference leaves of a CPU, and the reason in words, if that is less than a bound.
+    pub(super) fn left_by_interference(
+        &self,
+        cpu: Cpu,
+        bound: Fraction,
+    ) -> Option<(Fraction, String)> {
+        let load = self.interference.get(&cpu)?;
+        let left = load.left();
+        (left < bound).then(|| {
+            let names = load.names().join(", ");
+            (left, format!("interference takes the rest: {names}"))
+        })
+    }
+
     /// What reservations of one back end may use of a CPU together: `rt-group` runs as SCHED_FIFO, which
     /// throttling bounds; `ds-freeze` as well, and keeps 2 % clear of it; SCHED_DEADLINE shares it with the
     /// fair server, and what books every CPU has a bound of its own in it; caps may fill a CPU.

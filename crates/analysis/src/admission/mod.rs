@@ -33,6 +33,7 @@ use tailbound_model::{BackendKind, Cpu, Precedence, ResourceInterface, ServerKin
 use tailbound_time::{Duration, Fraction};
 
 use self::fixed_priority::{FixedPriorityServer, budget_response_ns};
+use crate::interference::InterferenceLoad;
 
 /// The tests on one CPU, with their sources.
 pub const FIXED_PRIORITY_METHOD: &str = "fixed priorities per CPU by response times, deferrable servers with a jitter of period - budget (Bernat \
@@ -222,7 +223,11 @@ pub fn refusals_on(
         refusals.extend(overbooking(cpu, sum, active, requested, limits));
     }
     refusals.extend(late_budgets(cpu, &held, limits));
-    refusals.extend(deadlines::late_budget(cpu, &held));
+    refusals.extend(deadlines::late_budget(
+        cpu,
+        &held,
+        &limits.interference_on(cpu),
+    ));
     refusals
 }
 
@@ -350,6 +355,9 @@ fn too_much(
     let kinds = alike.map(|other| other.backend).chain([one.backend]);
     let bounds = kinds.map(|kind| (limits.bound(kind), kind));
     let (most, kind) = bounds.min_by(|(a, _), (b, _)| a.cmp(b))?;
+    let left = limits.left_by_interference(cpu, most);
+    let left = left.filter(|_| one.is_guaranteed());
+    let (most, reason) = left.unwrap_or_else(|| (most, limits.reason(kind)));
     // A reservation alone asks each CPU for its part of a shared budget; nobody else counts on the rest.
     let is_alone = counted.is_empty();
     let asked = match is_alone {
@@ -383,21 +391,22 @@ fn too_much(
         held_percent: sum.to_string(),
         holders,
         bound_percent: most.to_string(),
-        bound_reason: limits.reason(kind),
+        bound_reason: reason,
         fits: fits_here.checked_mul(at_once).unwrap_or(Duration::MAX),
         period,
     })
 }
 
-/// The servers by fixed priorities among `held`, and what pauses them if anything may.
+/// The servers by fixed priorities among `held`, what pauses them if anything may, and what takes the CPU from all.
 struct Ranked<'a> {
     reserved: Vec<&'a Reserved<'a>>,
     servers: Vec<FixedPriorityServer>,
     paused_by: Option<RealTimeLimit>,
+    interference: InterferenceLoad,
 }
 
 impl<'a> Ranked<'a> {
-    fn of(held: &[&'a Reserved<'a>], limits: &HostLimits) -> Self {
+    fn of(cpu: Cpu, held: &[&'a Reserved<'a>], limits: &HostLimits) -> Self {
         let by_priority = held.iter().filter(|one| one.is_by_priority());
         let reserved: Vec<&Reserved<'_>> = by_priority.copied().collect();
         let is_alone = reserved.len() == 1;
@@ -425,6 +434,7 @@ impl<'a> Ranked<'a> {
             reserved,
             servers,
             paused_by: (!out_of_reach).then_some(*limit),
+            interference: limits.interference_on(cpu),
         }
     }
 
@@ -447,14 +457,19 @@ impl<'a> Ranked<'a> {
     }
 
     fn response(&self, index: usize) -> Duration {
-        let found_ns = budget_response_ns(&self.servers, index, self.paused_by.as_ref());
+        let found_ns = budget_response_ns(
+            &self.servers,
+            index,
+            self.paused_by.as_ref(),
+            &self.interference,
+        );
         Duration::from_nanos(found_ns)
     }
 }
 
 /// The reservations by fixed priorities that do not get their budgets in their periods.
 fn late_budgets(cpu: Cpu, held: &[&Reserved<'_>], limits: &HostLimits) -> Vec<AdmissionRefusal> {
-    let ranked = Ranked::of(held, limits);
+    let ranked = Ranked::of(cpu, held, limits);
     let mut refusals = Vec::new();
     for (index, one) in ranked.reserved.iter().enumerate() {
         let (interface, response) = (one.interface, ranked.response(index));
@@ -468,6 +483,7 @@ fn late_budgets(cpu: Cpu, held: &[&Reserved<'_>], limits: &HostLimits) -> Vec<Ad
         if ranked.paused_by.is_some() {
             above.push("the pauses that keep clear of real-time throttling".into());
         }
+        above.extend(ranked.interference.names().into_iter().map(str::to_owned));
         refusals.push(AdmissionRefusal::BudgetTooLate {
             cpu,
             domain: one.domain.to_owned(),
@@ -492,7 +508,7 @@ pub fn budget_response(
     limits: &HostLimits,
 ) -> Option<Duration> {
     let here: Vec<&Reserved<'_>> = held.iter().filter(|one| one.holds_on(cpu)).collect();
-    let ranked = Ranked::of(&here, limits);
+    let ranked = Ranked::of(cpu, &here, limits);
     let index = ranked
         .reserved
         .iter()

@@ -8,6 +8,7 @@ use tailbound_analysis::admission::{
     refusals_on,
 };
 use tailbound_analysis::interfaces::MultiprocessorPeriodic;
+use tailbound_analysis::interference::{self, InterferenceLoad};
 use tailbound_model::{
     BackendKind, Cpu, Description, Precedence, ReservationServer, ResourceInterface, ServerKind,
 };
@@ -29,6 +30,9 @@ pub struct CpuVerdict {
     pub domains: Vec<String>,
     /// The sum of the guaranteed bandwidths, in CPUs; caps promise nothing.
     pub load: f64,
+    /// The share of the CPU that interference takes at most, where some is described.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interference: Option<f64>,
     /// Whether each gets its budget in every period.
     pub admitted: bool,
     /// Which do not, and why.
@@ -90,7 +94,10 @@ pub(crate) struct JudgedReservations {
     on: BTreeMap<(String, Cpu), Vec<String>>,
     /// How many CPUs each host has for a hypervisor's pool.
     pools: BTreeMap<String, u32>,
-    limits: HostLimits,
+    /// By host.
+    limits: BTreeMap<String, HostLimits>,
+    /// Why no bound is known of the interference, by host and CPU.
+    unbounded: BTreeMap<(String, Cpu), String>,
 }
 
 impl JudgedReservations {
@@ -106,8 +113,10 @@ impl JudgedReservations {
             reservations: BTreeMap::new(),
             on: BTreeMap::new(),
             pools: pools.collect(),
-            limits: HostLimits::default(),
+            limits: BTreeMap::new(),
+            unbounded: BTreeMap::new(),
         };
+        held.add_interference(description);
         for (domain, reservation) in &mode.reservations {
             let Some(resolved) = mode.resolved(domain)? else {
                 continue;
@@ -136,6 +145,22 @@ impl JudgedReservations {
             held.reservations.insert((*domain).to_owned(), judged);
         }
         Ok(held)
+    }
+
+    /// Enters the described interference into the limits of each host.
+    fn add_interference(&mut self, description: &Description) {
+        for (name, host) in &description.hosts {
+            let loads = InterferenceLoad::of_host(host).into_iter();
+            let unbounded =
+                loads.filter_map(|(cpu, load)| Some(((name.clone(), cpu), load.err()?)));
+            self.unbounded.extend(unbounded);
+            let limits = HostLimits::default().with_interference(host);
+            self.limits.insert(name.clone(), limits);
+        }
+    }
+
+    fn limits_of(&self, host: &str) -> HostLimits {
+        self.limits.get(host).cloned().unwrap_or_default()
     }
 
     /// What holds up a domain while this mode becomes another one: itself as in this one, and those that may
@@ -193,6 +218,7 @@ impl JudgedReservations {
             reservations,
             pools: self.pools.clone(),
             limits: self.limits.clone(),
+            unbounded: self.unbounded.clone(),
         })
     }
 
@@ -217,7 +243,8 @@ impl JudgedReservations {
         let limited: Vec<Reserved<'_>> = limited.map(|(name, one)| one.reserved(name)).collect();
         let all: Vec<Reserved<'_>> = here().map(|(name, one)| one.reserved(name)).collect();
         let alone = all.iter().filter(|one| one.backend.gives_whole_cpus());
-        let mut failures: Vec<String> = refusals_on(cpu, &[], &limited, &self.limits)
+        let limits = self.limits_of(host);
+        let mut failures: Vec<String> = refusals_on(cpu, &[], &limited, &limits)
             .into_iter()
             .chain(alone.filter_map(|one| company(cpu, one, &all)))
             .map(|refusal| refusal.to_string())
@@ -228,7 +255,9 @@ impl JudgedReservations {
                 "CPU {cpu}: the server of domain \"{name}\" may give more than its budget; no bound is known"
             )
         }));
+        let load = limits.interference_on(cpu);
         let pooled = here().any(|(_, one)| one.is_pooled());
+        failures.extend(self.unjudged_interference((host, cpu), pooled, &limits));
         if pooled {
             failures.extend(self.misfit(host));
         }
@@ -237,6 +266,10 @@ impl JudgedReservations {
             true => pool::METHOD,
             false if by(Precedence::Deadline) => DEADLINE_METHOD,
             false => FIXED_PRIORITY_METHOD,
+        };
+        let method = match load.is_empty() {
+            true => method.to_owned(),
+            false => format!("{method}; {}", interference::METHOD),
         };
         let guaranteed = here().filter(|(_, one)| !one.is_cap()).count();
         let share = |(name, one): (&str, &JudgedReservation)| {
@@ -249,10 +282,29 @@ impl JudgedReservations {
             // The sum of none is a negative zero.
             load: (here().filter(|(_, one)| !one.is_cap()).map(share))
                 .fold(0.0, |sum, share| sum + share),
+            interference: (!load.is_empty()).then(|| load.share()),
             admitted: failures.is_empty(),
             failures,
-            method: method.into(),
+            method,
         }
+    }
+
+    /// Why the interference on a CPU, or on those of a hypervisor's pool, stands against any verdict, if so.
+    fn unjudged_interference(
+        &self,
+        (host, cpu): (&str, Cpu),
+        pooled: bool,
+        limits: &HostLimits,
+    ) -> Option<String> {
+        if let Some(why) = self.unbounded.get(&(host.to_owned(), cpu)) {
+            return Some(format!("CPU {cpu}: {why}"));
+        }
+        (pooled && !limits.interference.is_empty()).then(|| {
+            format!(
+                "CPU {cpu}: no test here covers interference on the CPUs of a hypervisor's pool; leave it out, or \
+                 simulate"
+            )
+        })
     }
 
     /// The reservations on a host, by name.
@@ -291,15 +343,24 @@ impl JudgedReservations {
         if self.shares_guarantee(domain) {
             return Err(SHARED_BUDGET.into());
         }
-        let mut jitter = Duration::ZERO;
+        let (mut jitter, mut lost) = (Duration::ZERO, Duration::ZERO);
+        let mut interference = InterferenceLoad::default();
         for verdict in admitted_for(domain, cpus) {
-            jitter = jitter.max(self.held_up(domain, verdict?));
+            let verdict = verdict?;
+            let held_up = self.held_up(domain, verdict);
+            let load = self.limits_of(&verdict.host).interference_on(verdict.cpu);
+            let (budget, _) = server.budget_and_period().unwrap_or_default();
+            lost = lost.max(load.charged_in(budget.saturating_add(held_up)));
+            jitter = jitter.max(held_up);
+            // On several CPUs none loses more than all of them together.
+            interference = interference.and(load);
         }
         Ok(GuaranteedSupply {
-            server,
+            server: less(server, lost, &interference)?,
             jitter,
             as_on_own_cpu: false,
             budget_deadline: None,
+            interference,
         })
     }
 
@@ -320,12 +381,21 @@ impl JudgedReservations {
     ) -> Option<Result<MultiprocessorPeriodic, String>> {
         let own = self.reservations.get(domain)?;
         self.shares_guarantee(domain).then(|| {
+            let mut limits = HostLimits::default();
             for verdict in admitted_for(domain, cpus) {
-                verdict?;
+                let verdict = verdict?;
+                limits = self.limits_of(&verdict.host);
+                if verdict.interference.is_some() {
+                    return Err(format!(
+                        "interference takes CPU {}, which shares a budget with others, and no analysis here covers that; \
+                         simulate, or give each CPU a budget of its own",
+                        verdict.cpu
+                    ));
+                }
             }
             let interface = &own.interface;
             let on_one_cpu = [(interface.budget_on_one_cpu(), interface.period)];
-            let limit = &self.limits.real_time;
+            let limit = &limits.real_time;
             if !limit.is_out_of_reach_of(on_one_cpu)
                 && !limit.is_out_of_reach_on_one_grid(&on_one_cpu)
             {
@@ -342,14 +412,15 @@ impl JudgedReservations {
         })
     }
 
-    /// How long the others on a CPU hold up `domain` while it spends a budget, at most: its
+    /// How long the others on a CPU, and interference, hold up `domain` while it spends a budget, at most: its
     /// worst-case response time less the budget (docs/concepts/interfaces.md); what the admission
     /// found to be at most the period.
     fn held_up(&self, domain: &str, verdict: &CpuVerdict) -> Duration {
         let Some(own) = self.reservations.get(domain) else {
             return Duration::ZERO;
         };
-        if !own.is_limited() || verdict.domains.len() == 1 {
+        let is_alone = verdict.domains.len() == 1 && verdict.interference.is_none();
+        if !own.is_limited() || is_alone {
             return Duration::ZERO;
         }
         let interface = &own.interface;
@@ -360,11 +431,30 @@ impl JudgedReservations {
             one.is_limited().then(|| one.reserved(name))
         });
         let held: Vec<Reserved<'_>> = limited.collect();
-        let response = budget_response(verdict.cpu, domain, &held, &self.limits);
+        let limits = self.limits_of(&verdict.host);
+        let response = budget_response(verdict.cpu, domain, &held, &limits);
         // By deadlines nothing is known but that the budget comes within the period.
         response.map_or(most, |response| {
             response.saturating_sub(interface.budget).min(most)
         })
+    }
+}
+
+/// The server with what interference may use of each budget taken from it.
+fn less(
+    server: ReservationServer,
+    lost: Duration,
+    interference: &InterferenceLoad,
+) -> Result<ReservationServer, String> {
+    let Some((budget, _)) = server.budget_and_period() else {
+        return Ok(server);
+    };
+    match budget.checked_sub(lost).filter(|left| !left.is_zero()) {
+        Some(left) => Ok(server.with_budget(left)),
+        None => Err(format!(
+            "interference may use up the whole budget of {budget}: {}",
+            interference.names().join(", ")
+        )),
     }
 }
 

@@ -8,7 +8,6 @@ use tailbound_analysis::interfaces::{
 use tailbound_analysis::schedulability::earliest_deadline_response_time::{self, response_times};
 use tailbound_analysis::schedulability::processor_demand::{Overload, first_overload};
 use tailbound_analysis::{AnalysisError, SporadicTask};
-use tailbound_model::ReservationServer;
 use tailbound_time::{Duration, nanoseconds};
 
 use super::{ClientTimes, DeadlineVerdict, GuaranteedSupply, ServiceQuestion, TaskJudgement};
@@ -157,9 +156,9 @@ impl ServiceQuestion<'_> {
         let judgement = match (blocked, given) {
             (Some(why), _) | (None, Err(why)) => Err(why),
             (None, Ok(given)) => Clients::of(client_times).and_then(|clients| {
-                let judgement = match given.server {
-                    ReservationServer::Dedicated => self.on_own_cpu(client_times, &clients, &given),
-                    _ => self.on_supply(client_times, &clients, &given),
+                let judgement = match given.has_whole_cpu() {
+                    true => self.on_own_cpu(client_times, &clients, &given),
+                    false => self.on_supply(client_times, &clients, &given),
                 };
                 judgement.map_err(|error| error.to_string())
             }),

@@ -1,6 +1,7 @@
 //! The least budget with which all tasks of a service are shown to meet their deadlines: by the very
 //! verdicts that the analysis gives on a described reservation.
 
+use tailbound_analysis::interference::InterferenceLoad;
 use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
 
@@ -189,6 +190,7 @@ impl<'a> ServiceBudget<'a> {
             jitter: lost.saturating_add(self.query.jitter),
             as_on_own_cpu: false,
             budget_deadline,
+            interference: InterferenceLoad::default(),
         };
         let (tasks, service) = self.question.judgements(&self.tasks, Ok(given))?;
         let has_deadline = |verdict: DeadlineVerdict| verdict != DeadlineVerdict::NoDeadline;

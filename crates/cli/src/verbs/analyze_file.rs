@@ -148,13 +148,22 @@ fn cpu_cells(mode: &str, cpu: &CpuVerdict) -> Vec<String> {
         mode.into(),
         format!("{} {}", cpu.host, cpu.cpu),
         cpu.domains.join(", "),
-        format!("{:.2} %", cpu.load * 100.0),
+        load_cell(cpu),
         if cpu.admitted {
             "yes".into()
         } else {
             format!("no: {}", cpu.failures.join("; "))
         },
     ]
+}
+
+/// The load of the reservations, and of interference where there is any.
+fn load_cell(cpu: &CpuVerdict) -> String {
+    let load = format!("{:.2} %", cpu.load * 100.0);
+    match cpu.interference {
+        Some(share) => format!("{load}, interference {:.2} %", share * 100.0),
+        None => load,
+    }
 }
 
 const CSV: [&str; 11] = [

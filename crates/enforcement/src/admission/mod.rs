@@ -3,6 +3,8 @@
 
 mod replacement;
 
+use std::collections::BTreeMap;
+
 pub use replacement::{Holding, Pending, UNKNOWN, admit_from};
 use tailbound_analysis::admission::{self, HostLimits, RealTimeLimit, Reserved};
 use tailbound_linux::host_facts::Throttling;
@@ -120,9 +122,21 @@ pub fn admit(
     requested: &[Standing],
     host: &HostCapabilities,
 ) -> Result<(), AdmissionError> {
+    admit_within(active, requested, &limits_of(host))
+}
+
+/// The same under limits that more is known of than the host itself tells, such as the interference on its CPUs.
+///
+/// # Errors
+/// As [`admit`].
+pub fn admit_within(
+    active: &[Standing],
+    requested: &[Standing],
+    limits: &HostLimits,
+) -> Result<(), AdmissionError> {
     let active: Vec<Reserved<'_>> = active.iter().map(Standing::reserved).collect();
     let requested: Vec<Reserved<'_>> = requested.iter().map(Standing::reserved).collect();
-    admission::admit(&active, &requested, &limits_of(host)).map_err(AdmissionError::from)
+    admission::admit(&active, &requested, limits).map_err(AdmissionError::from)
 }
 
 /// Checks that no request comes to a CPU with a reservation where one of the two is to have it to itself. Requests are
@@ -162,6 +176,7 @@ pub fn limits_of(host: &HostCapabilities) -> HostLimits {
         throttling_us: host.rt_share(),
         has_fair_server: host.has(Feature::FairServer),
         groups_us: host.rt_groups_us,
+        interference: BTreeMap::new(),
     }
 }
 

@@ -1,16 +1,27 @@
 //! One line of a trace.
 
-/// What a line says of the schedule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum SchedulerEvent<'a> {
+/// The kinds of events that say what runs on CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TracedEventKind<'a> {
     /// A thread may run from now on.
     WakeUp(TracedThread<'a>),
     /// A CPU goes from one thread to another.
     Switch {
+        /// The thread that stops.
         from: TracedThread<'a>,
         /// Whether the one that stops could go on: it was preempted, and sleeps otherwise.
         runnable: bool,
+        /// The thread that begins.
         to: TracedThread<'a>,
+    },
+    /// A CPU begins work in interrupt context.
+    Begin(TracedInterrupt<'a>),
+    /// A CPU ends it.
+    End(TracedInterrupt<'a>),
+    /// Something outside of the kernel, such as a hypervisor, had the CPU from the event's time on.
+    Stall {
+        /// How long, in nanoseconds.
+        length_ns: u64,
     },
     /// The recorder lost events here.
     Lost,
@@ -18,55 +29,88 @@ pub(super) enum SchedulerEvent<'a> {
     LostSometime,
 }
 
-/// A thread as a line names it.
+/// Work in interrupt context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TracedThread<'a> {
+pub enum TracedInterrupt<'a> {
+    /// The handler of an interrupt.
+    Line {
+        /// The number of the interrupt.
+        number: u32,
+        /// The name of the handler; none at the end.
+        name: Option<&'a str>,
+    },
+    /// A softirq.
+    Soft {
+        /// The number of the softirq.
+        number: u32,
+        /// The name, where the recording has it.
+        name: Option<&'a str>,
+    },
+}
+
+/// A thread as an event names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracedThread<'a> {
     /// The kernel's number of the thread.
     pub pid: u32,
     /// Its name.
     pub comm: &'a str,
 }
 
-/// A line that says something of the schedule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct TraceLine<'a> {
-    /// Its time in nanoseconds; 0 where it has none.
+/// An event of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracedEvent<'a> {
+    /// The time in nanoseconds; 0 where the event has none.
     pub at_ns: u64,
-    /// The CPU that it happened on, where the line tells it in brackets.
+    /// The CPU of the event, where the recording says it.
     pub cpu: Option<u32>,
-    pub event: SchedulerEvent<'a>,
+    /// The kind of the event.
+    pub kind: TracedEventKind<'a>,
 }
 
 /// The events that say when threads may run and do run.
 const SWITCH: &str = "sched_switch";
 const WAKE_UPS: [&str; 3] = ["sched_waking", "sched_wakeup", "sched_wakeup_new"];
 
+/// The events that say when interrupts and softirqs run.
+const INTERRUPTS: [&str; 4] = [
+    "irq_handler_entry",
+    "irq_handler_exit",
+    "softirq_entry",
+    "softirq_exit",
+];
+
 /// What a line says; `None` for a line about something else.
 ///
 /// # Errors
 /// What is wrong with a line that names one of our events.
-pub(super) fn event(line: &str) -> Option<Result<TraceLine<'_>, String>> {
+pub(super) fn event(line: &str) -> Option<Result<TracedEvent<'_>, String>> {
     let trimmed = line.trim();
     if trimmed.starts_with('#') {
         return None;
     }
-    if let Some(event) = loss(trimmed) {
-        return Some(Ok(TraceLine {
+    if let Some(kind) = loss(trimmed) {
+        return Some(Ok(TracedEvent {
             at_ns: 0,
             cpu: None,
-            event,
+            kind,
         }));
     }
     let (head, name, body) = WAKE_UPS
         .iter()
         .chain([&SWITCH])
+        .chain(&INTERRUPTS)
         .find_map(|name| named(line, name))?;
-    let event = match name {
+    let kind = match name {
         SWITCH => switch(body),
-        _ => woken(body).map(SchedulerEvent::WakeUp),
+        "irq_handler_entry" => handler(body).map(TracedEventKind::Begin),
+        "irq_handler_exit" => handler(body).map(TracedEventKind::End),
+        "softirq_entry" => softirq(body).map(TracedEventKind::Begin),
+        "softirq_exit" => softirq(body).map(TracedEventKind::End),
+        _ => woken(body).map(TracedEventKind::WakeUp),
     };
     let Head { at_ns, cpu } = head;
-    let line = event.map(|event| TraceLine { at_ns, cpu, event });
+    let line = kind.map(|kind| TracedEvent { at_ns, cpu, kind });
     Some(line.ok_or_else(|| {
         let shown: String = body.chars().take(80).collect();
         format!("{shown:?} is not what {name} says")
@@ -80,12 +124,12 @@ const LOST_RECORD: &str = "PERF_RECORD_LOST";
 /// `trace-cmd report`, both without a number where the recorder does not know it;
 /// `web 7 [000] 5.5: PERF_RECORD_LOST lost 9` of `perf script --show-lost-events`, or
 /// `PERF_RECORD_LOST_SAMPLES`, which counts since some time.
-fn loss(line: &str) -> Option<SchedulerEvent<'_>> {
+fn loss(line: &str) -> Option<TracedEventKind<'_>> {
     if let Some((head, rest)) = line.split_once(LOST_RECORD) {
         let is_record = head.is_empty() || head.trim_end().ends_with(':');
         return match rest.split([' ', ':']).next() {
-            Some("") if is_record => Some(SchedulerEvent::Lost),
-            Some("_SAMPLES") if is_record => Some(SchedulerEvent::LostSometime),
+            Some("") if is_record => Some(TracedEventKind::Lost),
+            Some("_SAMPLES") if is_record => Some(TracedEventKind::LostSometime),
             _ => None,
         };
     }
@@ -96,9 +140,9 @@ fn loss(line: &str) -> Option<SchedulerEvent<'_>> {
     let words: Vec<&str> = rest.strip_suffix(']')?.split(' ').collect();
     let is_count = |word: &str| word.parse::<u64>().is_ok();
     match words.as_slice() {
-        ["LOST", "EVENTS"] | ["EVENTS", "DROPPED"] => Some(SchedulerEvent::Lost),
+        ["LOST", "EVENTS"] | ["EVENTS", "DROPPED"] => Some(TracedEventKind::Lost),
         ["LOST", count, "EVENTS"] | [count, "EVENTS", "DROPPED"] if is_count(count) => {
-            Some(SchedulerEvent::Lost)
+            Some(TracedEventKind::Lost)
         }
         _ => None,
     }
@@ -115,7 +159,9 @@ struct Head {
 fn named<'a>(line: &'a str, name: &'static str) -> Option<(Head, &'static str, &'a str)> {
     line.match_indices(name).find_map(|(at, _)| {
         let body = line[at + name.len()..].strip_prefix(':')?;
-        let head = line[..at].strip_suffix("sched:").unwrap_or(&line[..at]);
+        let head = &line[..at];
+        let head = head.strip_suffix("sched:").or(head.strip_suffix("irq:"));
+        let head = head.unwrap_or(&line[..at]);
         let head = head.trim_end().strip_suffix(':')?;
         let (thread, time) = match head.rsplit_once(char::is_whitespace) {
             Some(parts) => parts,
@@ -155,7 +201,7 @@ const SLEEPING_BITS: u32 = 0xff;
 /// `prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=120`;
 /// `a:1 [120] S ==> b:2 [120]`; or as the first with a number for the state and no arrow, where the
 /// recorder was told to print events raw.
-fn switch(body: &str) -> Option<SchedulerEvent<'_>> {
+fn switch(body: &str) -> Option<TracedEventKind<'_>> {
     let (left, right) = match body.split_once(" ==> ") {
         Some(sides) => sides,
         None => {
@@ -168,7 +214,7 @@ fn switch(body: &str) -> Option<SchedulerEvent<'_>> {
         None => (short(left)?, left.rsplit_once(' ')?.1),
     };
     let to = keyed(right, "next_").or_else(|| short(right))?;
-    Some(SchedulerEvent::Switch {
+    Some(TracedEventKind::Switch {
         from,
         runnable: runnable(state.trim())?,
         to,
@@ -188,6 +234,27 @@ fn runnable(state: &str) -> Option<bool> {
 /// `comm=a pid=1 prio=120 target_cpu=000`, or `a:1 [120] CPU:000`.
 fn woken(body: &str) -> Option<TracedThread<'_>> {
     keyed(body, "").or_else(|| short(body))
+}
+
+/// `irq=24 name=virtio0-input.0`, or `irq=24 ret=handled` at the end; a name may have blanks in it.
+fn handler(body: &str) -> Option<TracedInterrupt<'_>> {
+    let rest = body.strip_prefix("irq=")?;
+    let (number, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    Some(TracedInterrupt::Line {
+        number: number.parse().ok()?,
+        name: rest.trim().strip_prefix("name="),
+    })
+}
+
+/// `vec=3 [action=NET_RX]`.
+fn softirq(body: &str) -> Option<TracedInterrupt<'_>> {
+    let rest = body.strip_prefix("vec=")?;
+    let (number, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    let name = rest.trim().strip_prefix("[action=");
+    Some(TracedInterrupt::Soft {
+        number: number.parse().ok()?,
+        name: name.and_then(|name| name.strip_suffix(']')),
+    })
 }
 
 /// The thread of keys with that prefix. A name may have blanks in it.
@@ -217,8 +284,8 @@ mod tests {
         from: TracedThread<'static>,
         runnable: bool,
         to: TracedThread<'static>,
-    ) -> SchedulerEvent<'static> {
-        SchedulerEvent::Switch { from, runnable, to }
+    ) -> TracedEventKind<'static> {
+        TracedEventKind::Switch { from, runnable, to }
     }
 
     const IDLE: TracedThread<'_> = TracedThread {
@@ -242,15 +309,15 @@ mod tests {
                     next_comm=swapper/1 next_pid=0 next_prio=120";
         for line in [ftrace, trace_cmd, perf] {
             let line_read = event(line).unwrap().unwrap();
-            let expected = TraceLine {
+            let expected = TracedEvent {
                 at_ns: 12_345_678_000,
                 cpu: Some(1),
-                event: switched(WEB, true, IDLE),
+                kind: switched(WEB, true, IDLE),
             };
             assert_eq!(line_read, expected, "{line}");
         }
         let asleep = trace_cmd.replace(" R+ ", " S ");
-        let switch = event(&asleep).unwrap().unwrap().event;
+        let switch = event(&asleep).unwrap().unwrap().kind;
         assert_eq!(switch, switched(WEB, false, IDLE));
     }
 
@@ -262,7 +329,7 @@ mod tests {
                  prev_pid=123 prev_prio=120 prev_state={state} next_comm=swapper/1 next_pid=0 \
                  next_prio=120"
             );
-            let switch = event(&line).unwrap().unwrap().event;
+            let switch = event(&line).unwrap().unwrap().kind;
             assert_eq!(switch, switched(WEB, could_go_on, IDLE), "{state}");
         }
     }
@@ -276,10 +343,10 @@ mod tests {
             "swapper 0 [001]  7.000001: sched:sched_wakeup: web io: x:123 [120] CPU:001",
         ] {
             let line_read = event(line).unwrap().unwrap();
-            let expected = TraceLine {
+            let expected = TracedEvent {
                 at_ns: 7_000_001_000,
                 cpu: Some(1),
-                event: SchedulerEvent::WakeUp(WEB),
+                kind: TracedEventKind::WakeUp(WEB),
             };
             assert_eq!(line_read, expected, "{line}");
         }
@@ -305,6 +372,28 @@ mod tests {
     }
 
     #[test]
+    fn interrupts_are_read_in_every_form() {
+        let entry = |text: &str| match event(text).unwrap().unwrap().kind {
+            TracedEventKind::Begin(interrupt) => format!("{interrupt:?}"),
+            TracedEventKind::End(interrupt) => format!("end {interrupt:?}"),
+            other => panic!("{other:?}"),
+        };
+        let ftrace = "<idle>-0 [001] dNh4. 7.000001: irq_handler_entry: irq=24 name=virtio0 in: 0";
+        assert!(entry(ftrace).starts_with("Line { number: 24, name: Some(\"virtio0 in: 0\")"));
+        let perf = "swapper 0 [001]  7.000001: irq:irq_handler_exit: irq=24 ret=handled";
+        assert_eq!(entry(perf), "end Line { number: 24, name: None }");
+        let soft = "x-1 [001] 7.000001: softirq_entry: vec=3 [action=NET_RX]";
+        assert_eq!(entry(soft), "Soft { number: 3, name: Some(\"NET_RX\") }");
+        let raw = "x-1 [001] 7.000001: softirq_exit: vec=3";
+        assert_eq!(entry(raw), "end Soft { number: 3, name: None }");
+        assert!(
+            event("x-1 [001] 7.000001: softirq_entry: vec=x")
+                .unwrap()
+                .is_err()
+        );
+    }
+
+    #[test]
     fn losses_are_seen_in_every_form() {
         for line in [
             "CPU:1 [LOST 12 EVENTS]",
@@ -316,11 +405,11 @@ mod tests {
             "PERF_RECORD_LOST lost 2",
         ] {
             let loss = event(line).unwrap().unwrap();
-            assert_eq!(loss.event, SchedulerEvent::Lost, "{line}");
+            assert_eq!(loss.kind, TracedEventKind::Lost, "{line}");
         }
         let counted = "a 7 [000]  0.000000: PERF_RECORD_LOST_SAMPLES lost 9";
         let loss = event(counted).unwrap().unwrap();
-        assert_eq!(loss.event, SchedulerEvent::LostSometime);
+        assert_eq!(loss.kind, TracedEventKind::LostSometime);
         for line in [
             "CPU:0 [120 EVENTS KEPT]",
             "CPU:x [EVENTS DROPPED]",
@@ -332,7 +421,7 @@ mod tests {
         }
         // A thread may be called so, and is none.
         let named = "CPU:0 [LOST 1-7 [000] 1.000000: sched_wakeup: CPU:0 [LOST 1:7 [120] CPU:000";
-        let woken = event(named).unwrap().unwrap().event;
-        assert!(matches!(woken, SchedulerEvent::WakeUp(_)), "{woken:?}");
+        let woken = event(named).unwrap().unwrap().kind;
+        assert!(matches!(woken, TracedEventKind::WakeUp(_)), "{woken:?}");
     }
 }

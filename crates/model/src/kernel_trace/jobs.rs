@@ -1,10 +1,11 @@
-//! From the events of a trace to the jobs of a thread.
+//! From the text of a trace to the jobs of chosen threads.
 
 use std::collections::BTreeMap;
 
 use tailbound_time::Duration;
 
-use super::events::{SchedulerEvent, TraceLine, TracedThread, event};
+use super::events::{TracedEventKind, event};
+use super::reader::{RecordedTrace, ThreadSelection, TraceReader};
 use crate::inputs::TracedJob;
 use crate::problem::{Problem, Problems, Severity, SourceText};
 
@@ -13,23 +14,6 @@ const MOST_PROBLEMS: usize = 20;
 
 /// Threads told where none was chosen.
 const MOST_THREADS_TOLD: usize = 8;
-
-/// Which threads' jobs are wanted: those with one of the numbers, and those of that name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ThreadSelection {
-    /// The kernel's numbers of threads (the `pid` in its events).
-    pub pids: Vec<u32>,
-    /// The threads' name, as the kernel has it: at most 15 bytes.
-    pub comm: Option<String>,
-}
-
-impl ThreadSelection {
-    fn takes(&self, thread: TracedThread<'_>) -> bool {
-        // Number 0 is the idle thread of every CPU.
-        let named = self.comm.as_deref() == Some(thread.comm);
-        thread.pid != 0 && (named || self.pids.contains(&thread.pid))
-    }
-}
 
 /// What was recorded of the chosen threads.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,198 +31,6 @@ pub struct Recorded {
     pub notes: Vec<Problem>,
 }
 
-/// What is known of a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RecordedState {
-    /// It runs or waits in the middle of a job whose start was not seen.
-    Unknown,
-    Sleeping,
-    Ready {
-        release_ns: u64,
-        used_ns: u64,
-        since_ns: u64,
-    },
-    Running {
-        release_ns: u64,
-        used_ns: u64,
-        since_ns: u64,
-    },
-}
-
-/// One whole job.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct RecordedJob {
-    release_ns: u64,
-    used_ns: u64,
-    completion_ns: u64,
-}
-
-#[derive(Default)]
-struct TraceReader<'a> {
-    states: BTreeMap<u32, RecordedState>,
-    /// Since when each CPU idles, of those that do by the last switch on them.
-    idle_since_ns: BTreeMap<u32, u64>,
-    threads: BTreeMap<u32, &'a str>,
-    seen: BTreeMap<u32, &'a str>,
-    jobs: Vec<RecordedJob>,
-    cut_off: u64,
-    lost: u64,
-    lost_sometime: bool,
-    inferred: u64,
-}
-
-impl<'a> TraceReader<'a> {
-    fn take(&mut self, line: TraceLine<'a>, selection: &ThreadSelection) {
-        let TraceLine { at_ns, cpu, event } = line;
-        match event {
-            SchedulerEvent::WakeUp(thread) => {
-                if let Some(state) = self.chosen(thread, selection) {
-                    let next = match state {
-                        RecordedState::Unknown | RecordedState::Sleeping => RecordedState::Ready {
-                            release_ns: at_ns,
-                            used_ns: 0,
-                            since_ns: at_ns,
-                        },
-                        // Woken again before it slept: the same job goes on.
-                        other => other,
-                    };
-                    self.states.insert(thread.pid, next);
-                }
-            }
-            SchedulerEvent::Switch { from, runnable, to } => {
-                if let Some(state) = self.chosen(from, selection) {
-                    let state = self.begun_unseen(state, cpu);
-                    let next = self.stopped(at_ns, state, runnable);
-                    self.states.insert(from.pid, next);
-                }
-                if let Some(state) = self.chosen(to, selection) {
-                    self.states.insert(to.pid, started(at_ns, state));
-                }
-                let Some(cpu) = cpu else {
-                    return;
-                };
-                match to.pid {
-                    0 => self.idle_since_ns.insert(cpu, at_ns),
-                    _ => self.idle_since_ns.remove(&cpu),
-                };
-            }
-            SchedulerEvent::Lost => {
-                self.lost += 1;
-                self.cut_off += self.in_progress();
-                self.states.clear();
-                self.idle_since_ns.clear();
-            }
-            SchedulerEvent::LostSometime => self.lost_sometime = true,
-        }
-    }
-
-    /// The state of a thread that stops on a CPU, if by all that was recorded the CPU idles. Some
-    /// kernels do not record the switch away from their idle thread, so the thread began when it was
-    /// woken: nothing stood before it.
-    fn begun_unseen(&mut self, state: RecordedState, cpu: Option<u32>) -> RecordedState {
-        let idle_since_ns = cpu.and_then(|cpu| self.idle_since_ns.get(&cpu).copied());
-        match (state, idle_since_ns) {
-            (
-                RecordedState::Ready {
-                    release_ns,
-                    used_ns,
-                    since_ns,
-                },
-                Some(idle_since_ns),
-            ) => {
-                self.inferred += 1;
-                RecordedState::Running {
-                    release_ns,
-                    used_ns,
-                    since_ns: since_ns.max(idle_since_ns),
-                }
-            }
-            _ => state,
-        }
-    }
-
-    /// The state of a thread, if it is one of those wanted.
-    fn chosen(
-        &mut self,
-        thread: TracedThread<'a>,
-        selection: &ThreadSelection,
-    ) -> Option<RecordedState> {
-        self.seen.entry(thread.pid).or_insert(thread.comm);
-        if !selection.takes(thread) {
-            return None;
-        }
-        self.threads.entry(thread.pid).or_insert(thread.comm);
-        let state = self.states.get(&thread.pid);
-        Some(state.copied().unwrap_or(RecordedState::Unknown))
-    }
-
-    /// A thread stops to run.
-    fn stopped(&mut self, at_ns: u64, state: RecordedState, runnable: bool) -> RecordedState {
-        match (state, runnable) {
-            (
-                RecordedState::Running {
-                    release_ns,
-                    used_ns,
-                    since_ns,
-                },
-                _,
-            ) => {
-                let used_ns = used_ns.saturating_add(at_ns.saturating_sub(since_ns));
-                if runnable {
-                    return RecordedState::Ready {
-                        release_ns,
-                        used_ns,
-                        since_ns: at_ns,
-                    };
-                }
-                self.jobs.push(RecordedJob {
-                    release_ns,
-                    used_ns,
-                    completion_ns: at_ns,
-                });
-                RecordedState::Sleeping
-            }
-            // It ran without a wake-up or a switch that was recorded.
-            (_, runnable) => {
-                self.cut_off += 1;
-                match runnable {
-                    true => RecordedState::Unknown,
-                    false => RecordedState::Sleeping,
-                }
-            }
-        }
-    }
-
-    fn in_progress(&self) -> u64 {
-        let states = self.states.values();
-        states
-            .filter(|state| {
-                matches!(
-                    state,
-                    RecordedState::Ready { .. } | RecordedState::Running { .. }
-                )
-            })
-            .count() as u64
-    }
-}
-
-/// The state of a thread that a CPU goes to.
-fn started(at_ns: u64, state: RecordedState) -> RecordedState {
-    match state {
-        RecordedState::Ready {
-            release_ns,
-            used_ns,
-            ..
-        } => RecordedState::Running {
-            release_ns,
-            used_ns,
-            since_ns: at_ns,
-        },
-        // Its wake-up, or its stop, is missing.
-        _ => RecordedState::Unknown,
-    }
-}
-
 /// The jobs of the chosen threads in the text of a trace; `file` names it in problems.
 ///
 /// # Errors
@@ -248,34 +40,64 @@ pub fn recorded_jobs(
     file: &str,
     selection: &ThreadSelection,
 ) -> Result<Recorded, Problems> {
+    let reader = read_events(text, file, selection)?;
+    if !reader.has_jobs() {
+        let source = SourceText { file, text };
+        return Err(Problems::new(vec![nothing(&reader, &source)]));
+    }
+    Ok(Recorded::of(reader.finish(file)))
+}
+
+/// All that the text of a trace says of the chosen threads and of interference; `file` names it in problems.
+///
+/// # Errors
+/// Every malformed event, up to twenty of them; events out of order; neither a job nor interference.
+pub fn recorded_trace(
+    text: &str,
+    file: &str,
+    selection: &ThreadSelection,
+) -> Result<RecordedTrace, Problems> {
+    let reader = read_events(text, file, selection)?;
+    let source = SourceText { file, text };
+    let lacks_jobs = !reader.has_jobs() && !selection.is_empty();
+    let problem = nothing(&reader, &source);
+    let trace = reader.finish(file);
+    match lacks_jobs || trace.jobs.is_empty() && trace.interference.is_empty() {
+        true => Err(Problems::new(vec![problem])),
+        false => Ok(trace),
+    }
+}
+
+/// Reads every line.
+fn read_events(
+    text: &str,
+    file: &str,
+    selection: &ThreadSelection,
+) -> Result<TraceReader, Problems> {
     let source = SourceText { file, text };
     let mut problems = Vec::new();
-    let mut reader = TraceReader::default();
-    let (mut first_ns, mut last_ns) = (None, 0);
+    let mut reader = TraceReader::of(selection);
     let mut begin = 0;
     for line in text.split_inclusive('\n') {
         let span = begin..begin + line.trim_end().len();
         begin += line.len();
         let fault = match event(line) {
             None => continue,
-            Some(Ok(line))
-                if matches!(
-                    line.event,
-                    SchedulerEvent::Lost | SchedulerEvent::LostSometime
-                ) =>
-            {
-                reader.take(line, selection);
-                continue;
-            }
-            Some(Ok(line)) if line.at_ns < last_ns => Some((
-                "this event is earlier than the one before it".to_string(),
-                "record with one clock for all CPUs (trace_clock mono), and do not sort the lines",
-            )),
             Some(Ok(line)) => {
-                first_ns.get_or_insert(line.at_ns);
-                last_ns = line.at_ns;
-                reader.take(line, selection);
-                None
+                let has_time = !matches!(
+                    line.kind,
+                    TracedEventKind::Lost | TracedEventKind::LostSometime
+                );
+                match has_time && line.at_ns < reader.last_ns() {
+                    true => Some((
+                        "this event is earlier than the one before it".to_string(),
+                        "record with one clock for all CPUs (trace_clock mono), and do not sort the lines",
+                    )),
+                    false => {
+                        reader.take(&line);
+                        None
+                    }
+                }
             }
             Some(Err(message)) => Some((
                 message,
@@ -289,25 +111,22 @@ pub fn recorded_jobs(
             }
         }
     }
-    if problems.is_empty() && reader.jobs.is_empty() {
-        problems.push(nothing(&reader, &source));
+    match problems.is_empty() {
+        true => Ok(reader),
+        false => Err(Problems::new(problems)),
     }
-    if !problems.is_empty() {
-        return Err(Problems::new(problems));
-    }
-    Ok(finished(reader, &source, first_ns.unwrap_or(0), last_ns))
 }
 
-fn nothing(reader: &TraceReader<'_>, source: &SourceText<'_>) -> Problem {
-    let threads = reader.seen.iter().filter(|(pid, _)| **pid != 0);
-    let mut names: Vec<String> = threads
+fn nothing(reader: &TraceReader, source: &SourceText<'_>) -> Problem {
+    let mut names: Vec<String> = reader
+        .seen()
         .map(|(pid, comm)| format!("{comm} ({pid})"))
         .take(MOST_THREADS_TOLD + 1)
         .collect();
     if names.len() > MOST_THREADS_TOLD {
         names[MOST_THREADS_TOLD] = "...".into();
     }
-    let (message, remedy) = match (reader.threads.is_empty(), names.is_empty()) {
+    let (message, remedy) = match (!reader.has_chosen_threads(), names.is_empty()) {
         (_, true) => (
             "there is no event of the scheduler in the file",
             "record sched_switch and sched_wakeup".to_string(),
@@ -324,62 +143,25 @@ fn nothing(reader: &TraceReader<'_>, source: &SourceText<'_>) -> Problem {
     source.problem(Severity::Error, 0..0, "", message, remedy)
 }
 
-fn finished(
-    reader: TraceReader<'_>,
-    source: &SourceText<'_>,
-    first_ns: u64,
-    last_ns: u64,
-) -> Recorded {
-    let cut_off = reader.cut_off + reader.in_progress();
-    let mut notes = Vec::new();
-    let mut note = |message: String, remedy: &str| {
-        notes.push(source.problem(Severity::Note, 0..0, "", message, remedy));
-    };
-    if reader.lost > 0 {
-        note(
-            format!("the recorder lost events {} times", reader.lost),
-            "record with larger buffers; jobs across a loss are left out",
-        );
-    }
-    if reader.lost_sometime {
-        note(
-            "the recorder counted events that it lost, and does not say when".into(),
-            "record with larger buffers; where no other line tells of these losses, jobs may be missing \
-             or too long",
-        );
-    }
-    if cut_off > 0 {
-        note(
-            format!("{cut_off} jobs that were not seen from wake-up to sleep are left out"),
-            "nothing need be done if they are few; else record more events or, where the recorder does \
-             not see the idle threads, with ftrace in place of perf",
-        );
-    }
-    if reader.inferred > 0 {
-        note(
-            format!(
-                "{} times a CPU left its idle thread for a chosen one without an event of it",
-                reader.inferred
-            ),
-            "nothing need be done: the thread is taken to have run from its wake-up on, some \
-             microseconds too early",
-        );
-    }
-    let mut jobs = reader.jobs;
-    jobs.sort_unstable();
-    let job = |job: &RecordedJob| TracedJob {
-        release: Duration::from_nanos(job.release_ns - first_ns),
-        execution: Some(Duration::from_nanos(job.used_ns)),
-    };
-    let response_time =
-        |job: &RecordedJob| Duration::from_nanos(job.completion_ns - job.release_ns);
-    let threads = reader.threads.into_iter();
-    Recorded {
-        jobs: jobs.iter().map(job).collect(),
-        response_times: jobs.iter().map(response_time).collect(),
-        threads: threads.map(|(pid, comm)| (pid, comm.to_owned())).collect(),
-        length: Duration::from_nanos(last_ns - first_ns),
-        notes,
+impl Recorded {
+    fn of(trace: RecordedTrace) -> Self {
+        let jobs = trace.jobs.iter();
+        let response = |release_ns: u64, end_ns: u64| Duration::from_nanos(end_ns - release_ns);
+        Self {
+            response_times: jobs
+                .clone()
+                .map(|job| response(job.release_ns, job.completion_ns))
+                .collect(),
+            jobs: jobs
+                .map(|job| TracedJob {
+                    release: Duration::from_nanos(job.release_ns - trace.first_ns),
+                    execution: Some(Duration::from_nanos(job.used_ns)),
+                })
+                .collect(),
+            threads: trace.threads,
+            length: trace.length,
+            notes: trace.notes,
+        }
     }
 }
 

@@ -3,21 +3,31 @@
 //!
 //! Read are the texts of ftrace (`/sys/kernel/tracing/trace`), `trace-cmd report` and
 //! `perf script --show-lost-events` (without that option, perf does not tell that events were lost), of
-//! the events `sched_switch` and `sched_wakeup` (also `sched_waking`, `sched_wakeup_new`); other events
-//! are passed over. A job is released when the thread is woken, the first time if it is woken
-//! twice, and done when it goes to sleep; its execution time is what it had of a CPU in between.
+//! the events `sched_switch` and `sched_wakeup` (also `sched_waking`, `sched_wakeup_new`), and entry and exit of
+//! `irq_handler` and `softirq`; other events are passed over. A job is released when the thread is woken, the first time if it is woken
+//! twice, and done when it goes to sleep; its execution time is what it had of a CPU in between,
+//! less what recorded interrupts and softirqs took meanwhile.
 //! Where a kernel does not record switches away from the idle thread of a CPU (seen on Linux 6.18 on
 //! all CPUs but the first of a virtual machine), a thread that stops there began at its wake-up.
 
 mod events;
+mod interruptions;
+mod job_statistics;
 mod jobs;
+mod reader;
+mod trace_model;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use tailbound_time::Duration;
 
-pub use jobs::{Recorded, ThreadSelection, recorded_jobs};
+pub use events::{TracedEvent, TracedEventKind, TracedInterrupt, TracedThread};
+pub use interruptions::RecordedInterference;
+pub use job_statistics::{Autocorrelation, PeriodFit};
+pub use jobs::{Recorded, recorded_jobs, recorded_trace};
+pub use reader::{RecordedJob, RecordedTrace, ThreadSelection, TraceReader};
+pub use trace_model::{ModelledSource, ModelledTask, TraceModel};
 
 use crate::BackendKind;
 use crate::description::{

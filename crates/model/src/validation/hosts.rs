@@ -37,6 +37,7 @@ pub(super) fn hosts(check: &mut Check<'_>) {
         speeds(check, &place, host);
         overheads(check, &place, host);
         frame(check, &place, name, host);
+        super::interference::interference(check, &place, host);
         if host.placement == Placement::Global && host.working_cpus().is_empty() {
             check.error(
                 &place.key("placement"),

@@ -10,6 +10,7 @@ mod bandwidth;
 mod domains;
 mod experiment;
 mod hosts;
+mod interference;
 mod local_modes;
 mod locks;
 mod machines;

@@ -48,6 +48,10 @@ pub(super) fn arrivals(check: &mut Check<'_>, place: &KeyPath, arrivals: &Arriva
         } => bursts(check, place, *jobs, *spacing, gaps),
         Arrivals::Poisson { rate } => servable(check, &place.key("rate"), *rate),
         Arrivals::MarkovModulatedPoisson { states } => modulated(check, place, states),
+        Arrivals::MinimumDistances {
+            distances,
+            mean_gap,
+        } => minimum_distances(check, place, distances, *mean_gap),
         Arrivals::Trace { file } => path(check, &place.key("file"), file),
     }
 }
@@ -127,6 +131,44 @@ fn bursts(check: &mut Check<'_>, place: &KeyPath, jobs: u32, spacing: Duration, 
     }
 }
 
+fn minimum_distances(
+    check: &mut Check<'_>,
+    place: &KeyPath,
+    distances: &[Duration],
+    mean_gap: Option<Duration>,
+) {
+    let here = place.key("distances");
+    for (index, pair) in distances.windows(2).enumerate() {
+        if let [before, after] = pair
+            && after < before
+        {
+            check.error(
+                &here.index(index + 1),
+                format!("{after} is shorter than {before}, the distance to the job before"),
+                "distances count from the same job and never fall, such as [\"200us\", \"1ms\"]",
+            );
+        }
+    }
+    let Some(last) = distances.last() else {
+        return;
+    };
+    check.above_zero(
+        &here.index(distances.len() - 1),
+        "the longest distance",
+        *last,
+    );
+    let least_mean = *last / distances.len() as u64;
+    if let Some(mean_gap) = mean_gap.filter(|mean| *mean <= least_mean) {
+        check.error(
+            &place.key("mean_gap"),
+            format!(
+                "the mean gap {mean_gap} is not above {least_mean}, which the distances allow at best"
+            ),
+            "lengthen it, or leave it out: then jobs come as soon as the distances allow",
+        );
+    }
+}
+
 fn path(check: &mut Check<'_>, place: &KeyPath, file: &std::path::Path) {
     if file.as_os_str().is_empty() {
         check.error(
@@ -139,7 +181,21 @@ fn path(check: &mut Check<'_>, place: &KeyPath, file: &std::path::Path) {
 
 /// Checks how long the jobs of a task run.
 pub(super) fn execution_time(check: &mut Check<'_>, place: &KeyPath, task: &Task) {
-    match &task.execution_time {
+    let is_of_no_trace = matches!(task.execution_time, ExecutionTime::Trace {})
+        && !matches!(task.arrivals, Arrivals::Trace { .. });
+    match is_of_no_trace {
+        true => check.error(
+            place,
+            "the execution times are those of a trace, and the arrivals are not",
+            "add arrivals = { kind = \"trace\", file = \"jobs.csv\" }, or use samples",
+        ),
+        false => lengths(check, place, &task.execution_time),
+    }
+}
+
+/// Checks a law of execution times.
+pub(super) fn lengths(check: &mut Check<'_>, place: &KeyPath, law: &ExecutionTime) {
+    match law {
         ExecutionTime::Constant { value } => {
             check.above_zero(&place.key("value"), "the execution time", *value)
         }
@@ -156,11 +212,6 @@ pub(super) fn execution_time(check: &mut Check<'_>, place: &KeyPath, task: &Task
         }
         ExecutionTime::Samples { file } => path(check, &place.key("file"), file),
         ExecutionTime::Histogram { bins, file } => histogram(check, place, bins, file.as_deref()),
-        ExecutionTime::Trace {} if !matches!(task.arrivals, Arrivals::Trace { .. }) => check.error(
-            place,
-            "the execution times are those of a trace, and the arrivals are not",
-            "add arrivals = { kind = \"trace\", file = \"jobs.csv\" }, or use samples",
-        ),
         ExecutionTime::Trace {} => {}
         ExecutionTime::Calibrated { expected } => {
             if let Some(expected) = expected {

@@ -9,10 +9,10 @@ use proptest::prelude::*;
 use tailbound_model::{
     AgentDescription, AgentLink, AgentPlace, Arrivals, BackendKind, BackendOptions, Bin,
     BudgetScope, Builtin, ChangePolicy, Cpu, CpuWeight, Description, Domain, DomainKind,
-    ExecutionTime, Experiment, Gaps, Host, LocalMode, Metric, Mode, ModeChanges, NiceValue,
-    Percent, PercentagePoints, Percentile, Placement, PoissonState, Precedence, Priority, Protocol,
-    Request, RequestsMeanwhile, Reservation, Scheduling, Sections, Service, Slo, Task, TaskStart,
-    Trigger, Variant, WhenEmpty,
+    ExecutionTime, Experiment, Gaps, Host, Interference, InterferenceKind, LocalMode, Metric, Mode,
+    ModeChanges, NiceValue, Percent, PercentagePoints, Percentile, Placement, PoissonState,
+    Precedence, Priority, Protocol, Request, RequestsMeanwhile, Reservation, Scheduling, Sections,
+    Service, Slo, Task, TaskStart, Trigger, Variant, WhenEmpty,
 };
 use tailbound_time::{Duration, Rate};
 
@@ -68,7 +68,25 @@ pub fn description() -> impl Strategy<Value = Description> {
 fn host() -> Host {
     Host {
         housekeeping: BTreeSet::from([Cpu(CPUS - 1)]),
+        interference: vec![interference()],
         ..Host::of((0..CPUS).map(Cpu).collect())
+    }
+}
+
+/// A source with every key, on the housekeeping CPU.
+fn interference() -> Interference {
+    let us = Duration::from_micros;
+    Interference {
+        source: "irq 24 (virtio0)".into(),
+        kind: InterferenceKind::Interrupt,
+        cpu: Cpu(CPUS - 1),
+        arrivals: Arrivals::MinimumDistances {
+            distances: vec![us(0), us(700)],
+            mean_gap: Some(us(900)),
+        },
+        execution_time: ExecutionTime::Constant { value: us(20) },
+        longest: Some(us(30)),
+        recorded: Some("irq.csv".into()),
     }
 }
 

@@ -101,14 +101,15 @@ pub(super) struct TaskState {
 }
 
 impl Engine {
-    pub(super) fn new(plan: &HierarchyPlan) -> Result<Self, HierarchyError> {
+    /// The CPUs of a plan; `interferes`: whether something takes them from all jobs, as overheads do.
+    pub(super) fn new(plan: &HierarchyPlan, interferes: bool) -> Result<Self, HierarchyError> {
         if plan.cpus.is_empty() {
             return Err(HierarchyError::NoCpu);
         }
         let (cpus, scale) = processors(plan);
         let mut by_speed: Vec<usize> = (0..cpus.len()).collect();
         by_speed.sort_by_key(|cpu| u64::MAX - cpus[*cpu].speed);
-        let by_event = is_chosen_by_event(plan);
+        let by_event = is_chosen_by_event(plan) && !interferes;
         let mut engine = Self {
             levels: Vec::new(),
             tasks: Vec::new(),
@@ -125,7 +126,7 @@ impl Engine {
             due: Vec::new(),
             pieces: Vec::new(),
             costs: Costs::new(plan)?,
-            has_overheads: !plan.overheads.is_free(),
+            has_overheads: interferes || !plan.overheads.is_free(),
             scale,
             timers: Timers::new(0),
             now: 0,
@@ -272,7 +273,9 @@ impl Engine {
                 return Ok(());
             }
             let timers = self.timers.earliest().min(release.unwrap_or(NEVER));
-            let next = timers.min(self.limits.earliest()).min(horizon);
+            let interference = source.next_interference().unwrap_or(NEVER);
+            let next = timers.min(self.limits.earliest());
+            let next = next.min(interference).min(horizon);
             if next >= END_OF_TIME_NS {
                 return Err(HierarchyError::Overflow);
             }
@@ -292,6 +295,7 @@ impl Engine {
             if self.shares_budgets {
                 self.end_shared_budgets();
             }
+            self.interfere(source);
             while source.next_release().is_some_and(|at| at <= self.now) {
                 if let Some(job) = source.take() {
                     self.release(job, sink)?;
@@ -303,6 +307,20 @@ impl Engine {
             }
             self.choose();
             self.tell_pieces(sink);
+        }
+    }
+
+    /// Interference that comes now takes its CPU.
+    #[inline]
+    fn interfere(&mut self, source: &mut impl JobSource) {
+        while source.next_interference().is_some_and(|at| at <= self.now) {
+            let Some(taken) = source.take_interference() else {
+                return;
+            };
+            if let Some(processor) = self.cpus.get_mut(taken.cpu) {
+                processor.take(taken.length, self.now);
+                self.new_limit = true;
+            }
         }
     }
 

@@ -25,7 +25,7 @@ pub use plan::{
 };
 pub use problem::HierarchyError;
 pub use sink::{Completion, Piece, Sink};
-pub use source::{Job, JobSource, PeriodicJobs, PeriodicSource};
+pub use source::{Job, JobSource, PeriodicJobs, PeriodicSource, TakenTime};
 pub use tailbound_model::LockProtocol;
 pub use tailbound_reservation::{ReservationError, Rule, ServerKind, Window};
 
@@ -51,14 +51,15 @@ pub fn simulate_plan(
 ) -> Result<SimulationEnd, HierarchyError> {
     check_pins(plan)?;
     let horizon_ns = horizon.map_or(u64::MAX, Duration::as_nanos);
-    if let Some(mut flat) = flat::Flat::of(plan) {
+    let interferes = source.interferes();
+    if let Some(mut flat) = flat::Flat::of(plan).filter(|_| !interferes) {
         return flat.run(source, sink, horizon_ns);
     }
-    if let Some(mut one_queue) = one_queue::OneQueue::of(plan) {
+    if let Some(mut one_queue) = one_queue::OneQueue::of(plan).filter(|_| !interferes) {
         return one_queue.run(source, sink, horizon_ns);
     }
-    let mut engine = engine::Engine::new(plan)?;
-    if horizon.is_none() && !plan.overheads.is_free() {
+    let mut engine = engine::Engine::new(plan, interferes)?;
+    if horizon.is_none() && (interferes || !plan.overheads.is_free()) {
         return Err(HierarchyError::HorizonMissing);
     }
     engine.run(source, sink, horizon_ns)

@@ -50,13 +50,40 @@ impl Job {
     }
 }
 
-/// Jobs in the order in which they become ready.
+/// A time for which a CPU is taken from everything that is scheduled there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TakenTime {
+    /// The CPU, by its position in the plan.
+    pub cpu: usize,
+    /// How long it is taken, in nanoseconds.
+    pub length: u64,
+}
+
+/// Jobs in the order in which they become ready, and interference on the CPUs that they run on.
+///
+/// Interference takes a CPU as the operating system does for its own work: at the instant at which it comes, before any
+/// job goes on, behind what has the CPU already; it is charged to no job's execution and to no budget.
 pub trait JobSource {
     /// When the next job becomes ready; `None` if there is none.
     fn next_release(&self) -> Option<u64>;
 
     /// The next job.
     fn take(&mut self) -> Option<Job>;
+
+    /// Whether anything interferes at all.
+    fn interferes(&self) -> bool {
+        false
+    }
+
+    /// When a CPU is taken next, in nanoseconds; `None` if none is.
+    fn next_interference(&self) -> Option<u64> {
+        None
+    }
+
+    /// The next interference.
+    fn take_interference(&mut self) -> Option<TakenTime> {
+        None
+    }
 }
 
 /// Jobs that are all known, in the order in which they become ready.

@@ -2,6 +2,7 @@
 
 use tailbound_model::{Cpu, CriticalSection, Task};
 
+use super::interference::LaidInterference;
 use crate::aperiodic::System;
 use crate::hierarchy::{
     Guest, HierarchyPlan, Level, LevelMember, LockSection, PlannedReservation, Rank, Rule,
@@ -35,6 +36,8 @@ pub struct LaidPlan {
     pub reservations: Vec<LaidReservation>,
     /// The locks, in the order of the plan: their domains and names.
     pub locks: Vec<(String, String)>,
+    /// What takes the CPUs from everything.
+    pub interference: Vec<LaidInterference>,
     /// Where the only domain has soft tasks beside hard ones, the policy that decides in place of the
     /// ranks of the plan. Its tasks are those of the plan.
     pub aperiodic: Option<System>,

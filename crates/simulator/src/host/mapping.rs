@@ -8,6 +8,7 @@ use tailbound_model::{
 };
 use tailbound_time::Duration;
 
+use super::interference::LaidInterference;
 use super::layout::{
     Inside, LaidPlan, LaidReservation, Layout, PlanNode, ReservationNode, TaskNode,
 };
@@ -315,6 +316,16 @@ impl<'a> Mapping<'a> {
             pinned,
             root,
         };
+        laid.interference = self
+            .host
+            .interference
+            .iter()
+            .filter_map(|source| {
+                let cpu = cpus.iter().position(|cpu| *cpu == source.cpu)?;
+                let source = source.clone();
+                Some(LaidInterference { cpu, source })
+            })
+            .collect();
         laid.cpus = cpus;
         Ok(laid)
     }
@@ -537,6 +548,7 @@ fn empty() -> LaidPlan {
             background: false,
         }],
         locks: Vec::new(),
+        interference: Vec::new(),
         aperiodic: None,
     }
 }

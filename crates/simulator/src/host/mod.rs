@@ -7,6 +7,7 @@
 
 mod course;
 mod guests;
+mod interference;
 mod layout;
 mod load;
 mod locks;
@@ -24,6 +25,7 @@ mod subsystems;
 mod supply;
 
 pub use course::{Kept, Nothing};
+pub use interference::LaidInterference;
 pub use layout::{LaidPlan, LaidReservation, LaidTask, Layout};
 pub use mapping::{LONGEST, TURN, lay_out};
 pub(crate) use order::rank;

@@ -41,6 +41,14 @@ pub enum HostError {
         /// Why.
         why: &'static str,
     },
+    /// A recording of interference that exceeds what is described of it.
+    #[error("{place}: {excess}; correct the description, such as by `tailbound trace model`")]
+    Recording {
+        /// The key.
+        place: String,
+        /// What is more than described.
+        excess: String,
+    },
     /// A delay of a task's jobs that simulation does not follow.
     #[error(
         "{place}: only `tailbound analyze` and `interface` know this key here, and a simulation without it would show \

@@ -9,6 +9,7 @@ use tailbound_model::{Description, InputFiles};
 use tailbound_time::{ClockId, Duration};
 
 use super::course::{Course, Feed, HOG, Kept, NEVER_DUE, Nothing, Responses, Span};
+use super::interference::{InterferedJobs, InterferenceEvents};
 use super::layout::{LaidPlan, LaidTask, Layout};
 use super::mapping::{LONGEST, TURN, lay_out};
 use super::problem::HostError;
@@ -277,7 +278,11 @@ fn simulate_one<S: Sink>(
     let endless: Vec<Job> = endless.map(|(index, _)| endless_job(index)).collect();
     let endless = endless.into_iter().rev().collect();
     let cut = Rc::clone(&cut_off);
-    let mut feed = Feed::new(endless, jobs, waiting, MOST_WAITING, cut);
+    let feed = Feed::new(endless, jobs, waiting, MOST_WAITING, cut);
+    let events = (!laid.interference.is_empty())
+        .then(|| InterferenceEvents::of(laid, time.end, query))
+        .transpose()?;
+    let mut feed = InterferedJobs { jobs: feed, events };
     let mut both = Tee(&mut course, sink);
     let ended = simulate_laid(laid, &mut feed, &mut both, time.end)?;
     simulation.ended_ns = simulation.ended_ns.max(ended.as_nanos());

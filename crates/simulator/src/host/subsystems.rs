@@ -5,6 +5,7 @@ use tailbound_time::Duration;
 
 use super::course::Course;
 use super::guests::Guests;
+use super::interference::InterferenceSources;
 use super::layout::{LaidPlan, PlanNode, ReservationNode};
 use super::locks::Locks;
 use super::mapping::Mapping;
@@ -16,8 +17,14 @@ use super::soft::SoftTasks;
 use super::stability::Stability;
 
 /// All subsystems: a new one is a file and a line here.
-pub(super) const ALL: [&dyn SimulatedSubsystem; 5] =
-    [&Locks, &SoftTasks, &TimePartitions, &Guests, &Stability];
+pub(super) const ALL: [&dyn SimulatedSubsystem; 6] = [
+    &Locks,
+    &SoftTasks,
+    &TimePartitions,
+    &Guests,
+    &InterferenceSources,
+    &Stability,
+];
 
 /// `SimulatedSubsystem` is a part of the simulation of a host with checks, plans or results of its own. The
 /// mapping and the run ask all of them.

@@ -5,6 +5,7 @@ use std::path::Path;
 use tailbound_model::{Arrivals, Gaps, InputFiles, PoissonState, Task};
 use tailbound_time::Duration;
 
+use super::spaced_releases::SpacedReleases;
 use super::streams::RandomStream;
 use super::{WorkloadError, check_range};
 
@@ -33,6 +34,8 @@ pub(super) enum ClientReleases {
     },
     /// A Poisson process that goes from state to state.
     Modulated(Modulated),
+    /// By an arrival curve.
+    Spaced(SpacedReleases),
     /// From a list, the first of them next.
     Trace { times: Vec<u64>, next: usize },
 }
@@ -178,6 +181,16 @@ impl ClientReleases {
                     false => Ok(Self::modulated(states, stream)),
                 }
             }
+            Arrivals::MinimumDistances {
+                distances,
+                mean_gap,
+            } => match distances.last() {
+                Some(last) if !last.is_zero() => {
+                    let spaced = SpacedReleases::new(distances, *mean_gap, stream);
+                    Ok(Self::Spaced(spaced))
+                }
+                _ => Err(zero_gap("distances")),
+            },
             Arrivals::Trace { file } => Self::trace(name, file, inputs),
         }
     }
@@ -253,6 +266,7 @@ impl ClientReleases {
             }
             Self::Poisson { next, .. } => Some(*next as u64),
             Self::Modulated(process) => Some(process.next as u64),
+            Self::Spaced(process) => Some(process.next()),
             Self::Trace { times, next } => times.get(*next).copied(),
         }
     }
@@ -282,6 +296,7 @@ impl ClientReleases {
                 stream,
             } => *next += *mean_gap_ns * stream.exponential(),
             Self::Modulated(process) => process.advance(),
+            Self::Spaced(process) => process.advance(),
             Self::Trace { next, .. } => *next += 1,
         }
     }

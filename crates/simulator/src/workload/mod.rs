@@ -7,6 +7,7 @@
 mod arrivals;
 mod execution;
 mod random_jobs;
+mod spaced_releases;
 pub(crate) mod streams;
 
 use std::path::PathBuf;
