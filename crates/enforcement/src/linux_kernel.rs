@@ -7,6 +7,7 @@ use std::thread::sleep;
 
 use tailbound_linux::cgroup::{self, Hierarchy};
 use tailbound_linux::clock::{Monotonic, sleep_until};
+use tailbound_linux::interrupts::InterruptParts;
 use tailbound_linux::named_cgroup::{self, NameError};
 use tailbound_linux::process::RunTimes;
 use tailbound_linux::xen::{Vcpu, VcpuSetting, XenPool};
@@ -123,6 +124,10 @@ impl KernelView for LinuxKernel {
             }
             CgroupName::Pod(pod) => named_cgroup::pod(hierarchy, host, pod),
         }
+    }
+
+    fn interrupt_parts(&self, name: &str) -> io::Result<InterruptParts> {
+        InterruptParts::of(name)
     }
 
     fn processes_in(&self, cgroup: &Path) -> io::Result<Vec<u32>> {

@@ -105,6 +105,8 @@ pub struct BackendTraits {
     pub thread_groups: bool,
     /// Whether several CPUs can share one budget.
     pub cpus_share_budget: bool,
+    /// Whether threads of the kernel, such as those of interrupts, can have its reservations.
+    pub kernel_threads: bool,
     /// Whether the kernel sets the bandwidth aside on every CPU, whichever the domain runs on.
     pub books_every_cpu: bool,
     /// The shortest period that it takes.
@@ -237,6 +239,7 @@ const NO_BUDGET: BackendTraits = BackendTraits {
     process_groups: true,
     thread_groups: true,
     cpus_share_budget: false,
+    kernel_threads: true,
     books_every_cpu: false,
     shortest_period: Duration::from_nanos(1),
     longest_period: Duration::MAX,
@@ -255,6 +258,7 @@ const FIFO: BackendTraits = BackendTraits {
     title: "real-time priority, no budget",
     enforces: true,
     precedence: Precedence::Priority,
+    kernel_threads: true,
     ..NO_BUDGET
 };
 
@@ -264,6 +268,7 @@ const NICE: BackendTraits = BackendTraits {
     enforces: true,
     not_simulated: NO_SHARES,
     options: &[NICE_VALUE],
+    kernel_threads: false,
     ..NO_BUDGET
 };
 
@@ -273,6 +278,7 @@ const WEIGHT: BackendTraits = BackendTraits {
     enforces: true,
     not_simulated: NO_SHARES,
     options: &[WEIGHT_OF_GROUP, IDLE],
+    kernel_threads: false,
     ..NO_BUDGET
 };
 
@@ -281,6 +287,7 @@ const DEDICATED: BackendTraits = BackendTraits {
     title: "dedicated CPU",
     enforces: true,
     promise: CpuPromise::WholeCpus,
+    kernel_threads: false,
     ..NO_BUDGET
 };
 
@@ -300,6 +307,7 @@ const DS_FREEZE: BackendTraits = BackendTraits {
     process_groups: true,
     thread_groups: true,
     cpus_share_budget: true,
+    kernel_threads: true,
     books_every_cpu: false,
     shortest_period: Duration::from_micros(500),
     longest_period: Duration::from_secs(60),
@@ -348,6 +356,7 @@ const HCBS: BackendTraits = BackendTraits {
     thread_groups: true,
     books_every_cpu: true,
     smallest_budget: Duration::from_micros(2),
+    kernel_threads: false,
     ..DEADLINE
 };
 
@@ -362,6 +371,7 @@ const CFS_QUOTA: BackendTraits = BackendTraits {
     longest_period: Duration::from_secs(1),
     smallest_budget: Duration::from_millis(1),
     options: &[BURST],
+    kernel_threads: false,
     ..NO_BUDGET
 };
 
@@ -379,6 +389,7 @@ const XEN_RTDS: BackendTraits = BackendTraits {
     shortest_period: Duration::from_micros(10),
     longest_period: Duration::from_secs(2_000),
     smallest_budget: Duration::from_micros(10),
+    kernel_threads: false,
     ..DS_FREEZE
 };
 
@@ -403,6 +414,12 @@ impl BackendKind {
 
     /// The one that gives a domain CPUs of its own.
     pub const WHOLE_CPUS: Self = Self::Dedicated;
+
+    /// The one whose budgets a thread of ours meters.
+    pub const METERED: Self = Self::DsFreeze;
+
+    /// The one that gives a real-time priority and nothing else.
+    pub const PRIORITY_ALONE: Self = Self::Fifo;
 
     /// The one behind the CPU limits of containers and units.
     pub const CPU_LIMIT: Self = Self::CfsQuota;

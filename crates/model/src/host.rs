@@ -1,10 +1,13 @@
 //! Hosts: their CPUs, and how their time is given out.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
 use crate::interface::CpuSet;
+use crate::interrupts::InterruptHandling;
 use crate::machine::AgentListeners;
 use crate::schema::is_default;
 
@@ -40,6 +43,9 @@ pub struct Host {
     /// The cycle of the windows of the host's time partitions.
     #[serde(default)]
     pub major_frame: Option<Duration>,
+    /// The handling of interrupts, by network device, or by number or name of the interrupt.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub interrupts: BTreeMap<String, InterruptHandling>,
 }
 
 impl Host {
@@ -54,6 +60,7 @@ impl Host {
             overheads: HostOverheads::default(),
             agents: AgentListeners::default(),
             major_frame: None,
+            interrupts: BTreeMap::new(),
         }
     }
 }

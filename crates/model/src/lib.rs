@@ -13,6 +13,7 @@ pub mod host;
 mod in_mode;
 mod inputs;
 pub mod interface;
+mod interrupts;
 pub mod kernel_trace;
 mod locks;
 mod machine;
@@ -50,6 +51,7 @@ pub use interface::{
     Percentile, Priority, ReservationServer, ResourceInterface, ServerAnswers, ServerKind,
     WhenEmpty,
 };
+pub use interrupts::{InterruptHandling, InterruptSource, ReceiveContext, interrupt_domain};
 pub use locks::{CriticalSection, LockProtocol};
 pub use machine::{AgentLink, AgentListeners, Machine, TlsListener};
 pub use members::Members;

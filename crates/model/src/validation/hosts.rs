@@ -1,6 +1,6 @@
 //! Hosts.
 
-use super::Check;
+use super::{Check, interrupts};
 use crate::description::DomainKind;
 use crate::host::{Host, Placement};
 use crate::interface::CpuSet;
@@ -37,6 +37,7 @@ pub(super) fn hosts(check: &mut Check<'_>) {
         speeds(check, &place, host);
         overheads(check, &place, host);
         frame(check, &place, name, host);
+        interrupts::interrupts(check, &place, name, host);
         if host.placement == Placement::Global && host.working_cpus().is_empty() {
             check.error(
                 &place.key("placement"),

@@ -10,6 +10,7 @@ mod bandwidth;
 mod domains;
 mod experiment;
 mod hosts;
+mod interrupts;
 mod local_modes;
 mod locks;
 mod machines;

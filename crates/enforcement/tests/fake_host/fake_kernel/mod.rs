@@ -17,6 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tailbound_linux::interrupts::InterruptParts;
 use tailbound_linux::named_cgroup::NameError;
 use tailbound_linux::process::RunTimes;
 use tailbound_linux::scheduling::{RESET_ON_FORK, parse_cpu_list};
@@ -450,6 +451,10 @@ impl KernelView for FakeKernel {
             name: text.to_owned(),
             place: String::new(),
         })
+    }
+
+    fn interrupt_parts(&self, name: &str) -> io::Result<InterruptParts> {
+        self.lock().interrupt_parts(name)
     }
 
     fn processes_in(&self, cgroup: &Path) -> io::Result<Vec<u32>> {
