@@ -183,7 +183,7 @@ fn in_transit(
     }
     let (old_tasks, new_tasks) = (tasks(domain, &old.mode)?, tasks(domain, &new.mode)?);
     let given = (given(domain, old, new)?, given(domain, new, old)?);
-    let grows = share_grows(given.0, given.1);
+    let grows = share_grows(&given.0, &given.1);
     if grows && !same_tasks && changes.start == TaskStart::Accepted {
         return Err(
             "start = \"accepted\" lets new tasks begin before the larger reservation is in force; use \
@@ -279,8 +279,8 @@ fn given(
     })
 }
 
-fn share_grows(before: GuaranteedSupply, after: GuaranteedSupply) -> bool {
-    let share = |given: GuaranteedSupply| match given.server {
+fn share_grows(before: &GuaranteedSupply, after: &GuaranteedSupply) -> bool {
+    let share = |given: &GuaranteedSupply| match given.server {
         ReservationServer::Deferrable { budget, period }
         | ReservationServer::Periodic { budget, period }
         | ReservationServer::Polling { budget, period }

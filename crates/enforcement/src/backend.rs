@@ -245,7 +245,10 @@ impl Plan {
                 false => "takes and gives the priority of the threads in",
             };
             let cgroup = manager.cgroup.display();
-            format!("# then a manager thread on CPU {} {does} {cgroup}", manager.cpu)
+            format!(
+                "# then a manager thread on CPU {} {does} {cgroup}",
+                manager.cpu
+            )
         }));
         lines
     }

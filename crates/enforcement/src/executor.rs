@@ -276,11 +276,7 @@ pub(crate) fn take_back(
 }
 
 /// Stops the managers of a domain.
-fn stop(
-    managers: Option<&mut (dyn Managers + '_)>,
-    domain: &str,
-    failures: &mut Vec<String>,
-) {
+fn stop(managers: Option<&mut (dyn Managers + '_)>, domain: &str, failures: &mut Vec<String>) {
     if let Some(Err(reason)) = managers.map(|managers| managers.stop(domain)) {
         failures.push(format!(
             "domain \"{domain}\": its manager did not stop: {reason}"

@@ -78,7 +78,11 @@ pub(crate) fn with_device(mut plan: Plan, view: &dyn KernelView) -> Result<Plan,
             ReceiveContext::Thread => "1",
         };
         changes.push(write(file.clone(), value));
-        mapping.push(format!("receive {} -> {} {value}", interrupts.receive.name(), file.display()));
+        mapping.push(format!(
+            "receive {} -> {} {value}",
+            interrupts.receive.name(),
+            file.display()
+        ));
     } else if interrupts.receive == ReceiveContext::Thread && parts.threads.is_empty() {
         return Err(PlanError::NoInterruptThread {
             domain: plan.request.domain.clone(),
@@ -86,15 +90,26 @@ pub(crate) fn with_device(mut plan: Plan, view: &dyn KernelView) -> Result<Plan,
         });
     }
     let list = cpu_list(cpus);
-    changes.extend(parts.affinities.iter().map(|file| write(file.clone(), &list)));
+    changes.extend(
+        parts
+            .affinities
+            .iter()
+            .map(|file| write(file.clone(), &list)),
+    );
     if !parts.affinities.is_empty() {
-        mapping.push(format!("CPUs {list} -> smp_affinity_list of {} interrupt lines", parts.affinities.len()));
+        mapping.push(format!(
+            "CPUs {list} -> smp_affinity_list of {} interrupt lines",
+            parts.affinities.len()
+        ));
     }
     // A device without interrupt lines is polled where packets are sent to it.
     if interrupts.receive == ReceiveContext::Softirq && !parts.steering.is_empty() {
         let mask = cpu_mask(cpus);
         changes.extend(parts.steering.iter().map(|file| write(file.clone(), &mask)));
-        mapping.push(format!("CPUs {list} -> rps_cpus {mask} of {} receive queues", parts.steering.len()));
+        mapping.push(format!(
+            "CPUs {list} -> rps_cpus {mask} of {} receive queues",
+            parts.steering.len()
+        ));
     }
     if awaits_threads(&plan.request) {
         mapping.push(format!(
@@ -136,8 +151,13 @@ fn cpu_mask(cpus: &CpuSet) -> String {
         here.fold(0_u32, |word, cpu| word | 1 << (cpu.0 % 32))
     };
     let first = format!("{:x}", word(groups.saturating_sub(1)));
-    let rest = (0..groups.saturating_sub(1)).rev().map(|group| format!("{:08x}", word(group)));
-    std::iter::once(first).chain(rest).collect::<Vec<_>>().join(",")
+    let rest = (0..groups.saturating_sub(1))
+        .rev()
+        .map(|group| format!("{:08x}", word(group)));
+    std::iter::once(first)
+        .chain(rest)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 #[cfg(test)]

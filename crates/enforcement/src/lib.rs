@@ -31,8 +31,8 @@ mod thaw;
 
 pub use audit::AuditSummary;
 pub use backend::{
-    Backend, CgroupName, Inheritance, InterruptTarget, MachineThreads, Manager, MissingRequirement, NamedCgroup,
-    Plan, ReservationRequest, Site, Target,
+    Backend, CgroupName, Inheritance, InterruptTarget, MachineThreads, Manager, MissingRequirement,
+    NamedCgroup, Plan, ReservationRequest, Site, Target,
 };
 pub use change::Change;
 pub use enforcer::{

@@ -62,7 +62,10 @@ impl InterruptParts {
         if lines.is_empty() {
             return Err(io::Error::new(
                 io::ErrorKind::NotFound,
-                format!("no network device and no interrupt is called \"{name}\"; the devices are {}", devices()),
+                format!(
+                    "no network device and no interrupt is called \"{name}\"; the devices are {}",
+                    devices()
+                ),
             ));
         }
         Ok(Self {
@@ -89,7 +92,9 @@ fn devices() -> String {
 /// The interrupt lines of a network device: those of its bus device, or of the device above it, as virtio has it.
 fn lines_of_device(device: &Path) -> BTreeSet<u32> {
     let places = ["device/msi_irqs", "device/../msi_irqs"];
-    let listed = places.iter().filter_map(|place| fs::read_dir(device.join(place)).ok());
+    let listed = places
+        .iter()
+        .filter_map(|place| fs::read_dir(device.join(place)).ok());
     let numbers = listed.flatten().filter_map(|entry| {
         let name = entry.ok()?.file_name();
         name.to_str()?.parse().ok()
@@ -98,9 +103,11 @@ fn lines_of_device(device: &Path) -> BTreeSet<u32> {
 }
 
 fn affinities(lines: &BTreeSet<u32>) -> Vec<PathBuf> {
-    let files = lines
-        .iter()
-        .map(|line| Path::new(LINES).join(line.to_string()).join("smp_affinity_list"));
+    let files = lines.iter().map(|line| {
+        Path::new(LINES)
+            .join(line.to_string())
+            .join("smp_affinity_list")
+    });
     files.filter(|file| file.exists()).collect()
 }
 
@@ -140,7 +147,9 @@ fn is_of_device(thread: &str, device: &str) -> bool {
 
 fn threads_of_lines(lines: &BTreeSet<u32>) -> io::Result<Vec<u32>> {
     threads_named(|thread| {
-        let number = thread.strip_prefix("irq/").and_then(|rest| rest.split('-').next());
+        let number = thread
+            .strip_prefix("irq/")
+            .and_then(|rest| rest.split('-').next());
         let number = number.and_then(|number| number.parse().ok());
         number.is_some_and(|number: u32| lines.contains(&number))
     })
@@ -151,14 +160,18 @@ fn threads_named(is_meant: impl Fn(&str) -> bool) -> io::Result<Vec<u32>> {
     let mut threads = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
             continue;
         };
         // It may end meanwhile.
         let Ok(name) = fs::read_to_string(entry.path().join("comm")) else {
             continue;
         };
-        if is_meant(name.trim_end()) && is_kernel_thread(&entry.path()) {
+        if is_meant(name.trim_end()) && is_kernel_thread(pid) {
             threads.push(pid);
         }
     }
@@ -166,9 +179,9 @@ fn threads_named(is_meant: impl Fn(&str) -> bool) -> io::Result<Vec<u32>> {
     Ok(threads)
 }
 
-/// Threads of the kernel have no program.
-fn is_kernel_thread(process: &Path) -> bool {
-    fs::read(process.join("cmdline")).is_ok_and(|line| line.is_empty())
+/// Whether a thread is the kernel's: those have no memory of their own, and no command line.
+pub fn is_kernel_thread(tid: u32) -> bool {
+    fs::read(format!("/proc/{tid}/cmdline")).is_ok_and(|line| line.is_empty())
 }
 
 #[cfg(test)]

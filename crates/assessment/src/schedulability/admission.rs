@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tailbound_analysis::SporadicTask;
 use tailbound_analysis::admission::{
     DEADLINE_METHOD, FIXED_PRIORITY_METHOD, HostLimits, Reserved, budget_response, company, pool,
-    refusals_on,
+    refusals_on, servers_above,
 };
 use tailbound_analysis::interfaces::MultiprocessorPeriodic;
 use tailbound_model::{
-    BackendKind, Cpu, Description, Precedence, ReservationServer, ResourceInterface, ServerKind,
+    BackendKind, Cpu, Description, Precedence, ReceiveContext, ReservationServer,
+    ResourceInterface, ServerKind,
 };
 use tailbound_time::Duration;
 
@@ -88,6 +90,8 @@ pub(crate) struct JudgedReservations {
     reservations: BTreeMap<String, JudgedReservation>,
     /// By host and CPU.
     on: BTreeMap<(String, Cpu), Vec<String>>,
+    /// The interrupts whose work is done in softirqs, by host and CPU.
+    softirqs: BTreeMap<(String, Cpu), String>,
     /// How many CPUs each host has for a hypervisor's pool.
     pools: BTreeMap<String, u32>,
     limits: HostLimits,
@@ -105,6 +109,7 @@ impl JudgedReservations {
         let mut held = Self {
             reservations: BTreeMap::new(),
             on: BTreeMap::new(),
+            softirqs: softirqs(description),
             pools: pools.collect(),
             limits: HostLimits::default(),
         };
@@ -191,6 +196,7 @@ impl JudgedReservations {
         Ok(Self {
             on: on.collect(),
             reservations,
+            softirqs: self.softirqs.clone(),
             pools: self.pools.clone(),
             limits: self.limits.clone(),
         })
@@ -228,6 +234,12 @@ impl JudgedReservations {
                 "CPU {cpu}: the server of domain \"{name}\" may give more than its budget; no bound is known"
             )
         }));
+        if let Some(source) = self.softirqs.get(&(host.to_owned(), cpu)) {
+            failures.push(format!(
+                "CPU {cpu}: the interrupts of \"{source}\" are served in softirqs, which come before every domain without a \
+                 budget, so that there is no bound; write receive = \"thread\" and a budget, or give them another CPU"
+            ));
+        }
         let pooled = here().any(|(_, one)| one.is_pooled());
         if pooled {
             failures.extend(self.misfit(host));
@@ -292,13 +304,21 @@ impl JudgedReservations {
             return Err(SHARED_BUDGET.into());
         }
         let mut jitter = Duration::ZERO;
+        let mut on = Vec::new();
         for verdict in admitted_for(domain, cpus) {
-            jitter = jitter.max(self.held_up(domain, verdict?));
+            let verdict = verdict?;
+            jitter = jitter.max(self.held_up(domain, verdict));
+            on.push(verdict);
         }
+        let above = match on.as_slice() {
+            [only] => self.servers_above(domain, only),
+            _ => Vec::new(),
+        };
         Ok(GuaranteedSupply {
             server,
             jitter,
             as_on_own_cpu: false,
+            above,
             budget_deadline: None,
         })
     }
@@ -342,6 +362,14 @@ impl JudgedReservations {
         })
     }
 
+    /// The servers that may come before `domain` on a CPU, as tasks; none where something else may, too.
+    fn servers_above(&self, domain: &str, verdict: &CpuVerdict) -> Vec<SporadicTask> {
+        let named = verdict.domains.iter();
+        let held = named.filter_map(|name| Some(self.reservations.get(name)?.reserved(name)));
+        let held: Vec<Reserved<'_>> = held.collect();
+        servers_above(verdict.cpu, domain, &held, &self.limits).unwrap_or_default()
+    }
+
     /// How long the others on a CPU hold up `domain` while it spends a budget, at most: its
     /// worst-case response time less the budget (docs/concepts/interfaces.md); what the admission
     /// found to be at most the period.
@@ -383,6 +411,26 @@ fn admitted_for<'a>(
                 verdict.cpu
             )),
         })
+}
+
+/// The interrupts whose work is done in softirqs, by host and CPU.
+fn softirqs(description: &Description) -> BTreeMap<(String, Cpu), String> {
+    let mut softirqs = BTreeMap::new();
+    for domain in description.domains.values() {
+        let Some(source) = &domain.interrupts else {
+            continue;
+        };
+        let host = description.host_of(domain).map(|(name, _)| name);
+        if source.receive == ReceiveContext::Softirq {
+            let place = |cpu: &Cpu| (host.unwrap_or_default().to_owned(), *cpu);
+            let here = source
+                .cpus
+                .iter()
+                .map(|cpu| (place(cpu), source.name.clone()));
+            softirqs.extend(here);
+        }
+    }
+    softirqs
 }
 
 /// Whether a domain's reservation has one period in all modes, so that its replenishments stay on the grid.

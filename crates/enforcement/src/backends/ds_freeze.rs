@@ -96,7 +96,9 @@ impl Backend for DsFreeze {
                 let cpus = cpus_of_group(request)?;
                 group_of_processes(request, cpus, root, &members, view, &mut changes)?
             }
-            Target::Interrupts(_) => group_of_kernel_threads(request, root, &members, &mut changes)?,
+            Target::Interrupts(_) => {
+                group_of_kernel_threads(request, root, &members, &mut changes)?
+            }
             Target::Threads(_) | Target::Machine(_) => {
                 groups_of_threads(request, root, &members, view, &mut changes)?
             }
@@ -181,7 +183,9 @@ fn mapping(request: &ReservationRequest, managers: &[Manager]) -> Vec<String> {
     lines.extend(managers.iter().map(|manager| {
         let group = manager.cgroup.display();
         match manager.other_cpus.is_empty() {
-            true if !manager.demoted.is_empty() => format!("CPU {} -> {group}/cpu.stat", manager.cpu),
+            true if !manager.demoted.is_empty() => {
+                format!("CPU {} -> {group}/cpu.stat", manager.cpu)
+            }
             true => format!("CPU {} -> {group}/cgroup.freeze", manager.cpu),
             false => format!(
                 "CPUs {} together -> {group}/cgroup.freeze",

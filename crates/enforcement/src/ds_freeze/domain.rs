@@ -21,8 +21,8 @@ use tailbound_time::{Clock, Duration, Instant};
 use self::boost::Boost;
 use self::escape::EscapeSign;
 use self::rest::DomainRest;
-pub(super) use self::stop_control::StopControl;
 use self::stop_control::Background;
+pub(super) use self::stop_control::StopControl;
 use self::usage_meter::UsageMeter;
 use super::budget_seqlock::BudgetSeqlock;
 use super::error::ManagerError;
@@ -74,7 +74,6 @@ pub struct ServedDomain {
     /// Until then the domain stands still.
     pub first_replenishment: Option<Instant>,
 }
-
 
 /// A domain in the manager's hands. Dropping it thaws it.
 #[derive(Debug)]
@@ -495,7 +494,9 @@ impl ServedState {
             "no more is used under boosts than in all"
         );
         let in_background = self.background.total(metered);
-        metered.saturating_sub(self.boosted).saturating_sub(in_background)
+        metered
+            .saturating_sub(self.boosted)
+            .saturating_sub(in_background)
     }
 
     /// Begins or ends the time in which its threads go on without priority and budget.

@@ -18,7 +18,7 @@ use crate::audit::Bell;
 
 use super::RealTimeLimit;
 use super::budget_seqlock::BudgetSeqlock;
-use super::domain::{StopControl, LONGEST_BOOST, ServedDomain, ServedState, checked_parameters};
+use super::domain::{LONGEST_BOOST, ServedDomain, ServedState, StopControl, checked_parameters};
 use super::error::ManagerError;
 use super::heartbeat::HeartbeatRow;
 use super::ledger::{Ledger, LedgerSnapshot};

@@ -59,7 +59,10 @@ fn cpus(check: &mut Check<'_>, place: &KeyPath, host: &Host, handling: &Interrup
     if handling.budget.is_some() && handling.cpus.len() > 1 {
         check.error(
             &here,
-            format!("a budget of interrupts is spent on one CPU, and {} are named", handling.cpus.len()),
+            format!(
+                "a budget of interrupts is spent on one CPU, and {} are named",
+                handling.cpus.len()
+            ),
             "name one CPU, such as [0]",
         );
     }
@@ -124,7 +127,8 @@ fn backend(check: &mut Check<'_>, place: &KeyPath, handling: &InterruptHandling)
     let Some(backend) = handling.backend else {
         return;
     };
-    let is_for_threads = |kind: BackendKind| kind.traits().kernel_threads && kind.guarantees_budget();
+    let is_for_threads =
+        |kind: BackendKind| kind.traits().kernel_threads && kind.guarantees_budget();
     if !is_for_threads(backend) {
         check.error(
             &place.key("backend"),
