@@ -76,6 +76,22 @@ impl InterruptParts {
     }
 }
 
+/// Whether network devices can be moved to receive threads, and what the kernel does with other interrupts.
+///
+/// # Errors
+/// Why not, in words.
+pub fn receive_threads() -> Result<String, String> {
+    let file = Path::new(NET).join("lo").join(THREADED);
+    // Opened for writing, and not written: that would change the device.
+    let opened = fs::OpenOptions::new().write(true).open(&file);
+    opened.map_err(|error| format!("{}: {error}", file.display()))?;
+    let words = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    Ok(match words.split_whitespace().any(|word| word == "threadirqs") {
+        true => "network devices by `threaded`, and all interrupts (threadirqs)".into(),
+        false => "network devices by `threaded`; of other interrupts those whose drivers ask for it (no threadirqs)".into(),
+    })
+}
+
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.contains('/') && name != "." && name != ".."
 }

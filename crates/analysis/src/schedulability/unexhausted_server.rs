@@ -54,8 +54,11 @@ pub fn is_never_used_up(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use proptest::prelude::*;
+    use tailbound_model::ServerKind;
 
     use super::*;
+    use crate::schedulability::PriorityOrder;
+    use crate::schedulability::server_interference::{interfering_task, response_times_below};
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -90,7 +93,62 @@ mod tests {
         ticks
     }
 
+    /// The longest response of a task on its own server (budget, period) below a deferrable one, tick by tick: `wants` says
+    /// when the latter has work, `gaps` by how much jobs come later than they may.
+    fn longest_response(
+        job: (u64, u64),
+        own: (u64, u64),
+        above: (u64, u64),
+        wants: &[bool],
+        gaps: &[u64],
+    ) -> u64 {
+        let (mut left, mut left_above) = (own.0, above.0);
+        let (mut open, mut rest, mut next, mut longest) = (Vec::new(), 0, gaps[0], 0);
+        for now in 0..400 {
+            if now % own.1 == 0 {
+                left = own.0;
+            }
+            if now % above.1 == 0 {
+                left_above = above.0;
+            }
+            if now == next {
+                open.push(now);
+                next = now + job.1 + gaps[open.len() % gaps.len()];
+            }
+            if rest == 0 && !open.is_empty() {
+                rest = job.0;
+            }
+            if left_above > 0 && wants[now as usize % wants.len()] {
+                left_above -= 1;
+            } else if rest > 0 && left > 0 {
+                (rest, left) = (rest - 1, left - 1);
+                if rest == 0 {
+                    longest = longest.max(now + 1 - open.remove(0));
+                }
+            }
+        }
+        longest
+    }
+
     proptest! {
+        #[test]
+        fn no_job_takes_longer_where_the_budget_is_never_used_up(
+            execution in 1_u64..8, slack in 0_u64..20, budget in 1_u64..12, period_slack in 0_u64..12,
+            above in (1_u64..4, 0_u64..12), gaps in proptest::collection::vec(0_u64..9, 1..7),
+            wants in proptest::collection::vec(any::<bool>(), 1..40),
+        ) {
+            let above = (above.0, above.0 + above.1);
+            let (job, own) = (task(execution, execution + slack), (budget, budget + period_slack));
+            let server = interfering_task(ServerKind::Deferrable, MS(above.0), MS(above.1)).unwrap();
+            let order = PriorityOrder::as_given(1);
+            let responses = response_times_below(&[server], &[job], &order, &[]).unwrap();
+            let bound = responses.tasks[0].response_time;
+            let bound = bound.ok().filter(|bound| is_never_used_up(&[(job, *bound)], MS(own.0), MS(own.1)));
+            prop_assume!(bound.is_some());
+            let longest = longest_response((execution, execution + slack), own, above, &wants, &gaps);
+            prop_assert!(MS(longest) <= bound.unwrap(), "{longest} beyond {bound:?}");
+        }
+
         #[test]
         fn no_window_has_more_work_than_the_bound(
             execution in 1_u64..6, slack in 0_u64..6, more in 0_u64..8, window in 1_usize..30,

@@ -6,6 +6,7 @@
 //! ones, controllers are switched on and off by name, and no group below the root has both members and groups with
 //! controllers.
 
+mod devices;
 mod disk;
 mod legacy_real_time;
 mod managers;
@@ -454,7 +455,7 @@ impl KernelView for FakeKernel {
     }
 
     fn interrupt_parts(&self, name: &str) -> io::Result<InterruptParts> {
-        self.lock().interrupt_parts(name)
+        devices::parts(&self.lock().state, name)
     }
 
     fn processes_in(&self, cgroup: &Path) -> io::Result<Vec<u32>> {
@@ -585,6 +586,7 @@ impl KernelState for FakeKernel {
             let held = held.ok_or(io::ErrorKind::NotFound)?;
             if name != "cgroup.subtree_control" {
                 value.clone_into(held);
+                devices::follow(state, file, value);
                 return Ok(());
             }
             let mut on: BTreeSet<&str> = held.split_whitespace().collect();
