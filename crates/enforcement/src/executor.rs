@@ -199,6 +199,9 @@ fn hint(change: &Change, error: &io::Error) -> &'static str {
             "it takes root or CAP_SYS_NICE, and with CONFIG_RT_GROUP_SCHED a cpu cgroup that has rt_runtime"
         }
         (Change::SetAffinity { .. }, K::InvalidInput) => "the thread's cpuset excludes those CPUs",
+        (Change::WriteFile { file, .. }, K::Unsupported) if file.ends_with("threaded") => {
+            "the device polls nothing that could be a thread; a veth pair does once its GRO is on: ethtool -K DEVICE gro on"
+        }
         (Change::MakeCgroup { .. } | Change::WriteFile { .. }, K::PermissionDenied) => {
             "it takes root"
         }

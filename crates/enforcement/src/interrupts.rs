@@ -117,6 +117,13 @@ pub(crate) fn with_device(mut plan: Plan, view: &dyn KernelView) -> Result<Plan,
             plan.request.interface.priority.0, interrupts.source
         ));
     }
+    if !plan.request.backend.enforces() {
+        // Ordinary threads, which no back end pins.
+        changes.extend(interrupts.threads.iter().map(|&tid| Change::SetAffinity {
+            tid,
+            cpus: cpus.clone(),
+        }));
+    }
     changes.append(&mut plan.changes);
     mapping.append(&mut plan.mapping);
     (plan.changes, plan.mapping) = (changes, mapping);

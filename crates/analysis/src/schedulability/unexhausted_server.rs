@@ -62,8 +62,8 @@ mod tests {
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
-    fn task(execution: u64, period: u64) -> SporadicTask {
-        SporadicTask::implicit(MS(execution), MS(period)).unwrap()
+    fn task(execution_ms: u64, period_ms: u64) -> SporadicTask {
+        SporadicTask::implicit(MS(execution_ms), MS(period_ms)).unwrap()
     }
 
     #[test]
@@ -78,11 +78,11 @@ mod tests {
     }
 
     /// Ticks in which a task runs: each job as late as its response time allows, or at once.
-    fn executed(execution: u64, period: u64, response: u64, late: &[bool]) -> Vec<bool> {
-        let mut ticks = vec![false; late.len() * period as usize + response as usize];
+    fn executed(execution: u64, period_ticks: u64, response: u64, late: &[bool]) -> Vec<bool> {
+        let mut ticks = vec![false; late.len() * period_ticks as usize + response as usize];
         for (job, is_late) in late.iter().enumerate() {
             let delay = if *is_late { response - execution } else { 0 };
-            let mut at = (job as u64 * period + delay) as usize;
+            let mut at = (job as u64 * period_ticks + delay) as usize;
             let mut left = execution;
             while left > 0 {
                 left -= u64::from(!ticks[at]);

@@ -21,7 +21,7 @@ use tailbound_time::{Clock, Duration, Instant};
 use self::boost::Boost;
 use self::escape::EscapeSign;
 use self::rest::DomainRest;
-use self::stop_control::Background;
+use self::stop_control::BackgroundUse;
 pub(super) use self::stop_control::StopControl;
 use self::usage_meter::UsageMeter;
 use super::budget_seqlock::BudgetSeqlock;
@@ -115,7 +115,7 @@ pub(super) struct ServedState {
     standby: Option<Instant>,
     /// What was used under boosts that are over.
     boosted: Duration,
-    background: Background,
+    background: BackgroundUse,
     stalled: bool,
     escape: EscapeSign,
 }
@@ -155,7 +155,7 @@ impl ServedState {
             priority: domain.priority,
             ledger,
             stop: Arc::new(stop),
-            background: Background::default(),
+            background: BackgroundUse::default(),
             budget_seqlock: Arc::default(),
             posted_seen: 0,
             place: None,

@@ -64,6 +64,7 @@ fn threads_that_come_with_the_device_get_the_budget() {
         BackendKind::DsFreeze,
         BackendKind::RtGroup,
         BackendKind::Fifo,
+        BackendKind::None,
     ] {
         let (kernel, directory) = (host_with_device(), state_directory());
         let before = kernel.snapshot();
@@ -74,7 +75,7 @@ fn threads_that_come_with_the_device_get_the_budget() {
             .unwrap();
         assert_eq!(device_file(&kernel, "threaded"), "1");
         assert_eq!(device_file(&kernel, "smp_affinity_list"), "1");
-        assert!(is_fifo(&kernel, 50), "{backend}");
+        assert_eq!(is_fifo(&kernel, 50), backend.enforces(), "{backend}");
         assert_eq!(
             kernel.affinity(THREAD).unwrap(),
             [tailbound_model::Cpu(1)].into()

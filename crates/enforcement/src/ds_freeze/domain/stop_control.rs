@@ -67,14 +67,14 @@ impl StopControl {
 
 /// The CPU time that a domain used while it was stopped, which comes from no budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Background {
+pub(super) struct BackgroundUse {
     /// That of the times that are over.
     ended: Duration,
     /// The domain's CPU time when the present one began.
     since: Option<Duration>,
 }
 
-impl Background {
+impl BackgroundUse {
     /// Begins such a time, when the domain has used `metered` in all.
     pub(super) fn begin(&mut self, metered: Duration) {
         self.since.get_or_insert(metered);
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn time_in_the_background_comes_from_no_budget() {
         let ms = Duration::from_millis;
-        let mut background = Background::default();
+        let mut background = BackgroundUse::default();
         assert_eq!(background.total(ms(3)), ms(0));
         background.begin(ms(3));
         background.begin(ms(4));
