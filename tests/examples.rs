@@ -191,6 +191,107 @@ fn virtualization_agnostic_redis_hset_runs() {
     });
 }
 
+/// Name of the device that the flood comes over, and its thread.
+const FLOODED: &str = "tbflood0";
+
+/// The example of flooded interrupts, with a journal folder of its own.
+fn interrupt_flood(folder: &Path, arguments: &[&str]) -> Command {
+    let programs = binaries::program("tailbound");
+    let programs = programs.parent().unwrap().display().to_string();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new("python3");
+    command.arg(repository::root().join("examples/interrupt-flood/run"));
+    command.args(arguments);
+    command.env("PATH", format!("{programs}:{path}"));
+    command.env("TAILBOUND_STATE_DIR", folder.join("state"));
+    command
+}
+
+/// What tells that nothing can flood a device here.
+const FLOOD: &[Need] = &[Need::Root, Need::TwoCpus, Need::Python, Need::Freezer];
+
+fn has_ip() -> bool {
+    Command::new("ip").arg("-V").output().is_ok()
+}
+
+/// Whether the device is there, or a journal of what was changed for it.
+fn is_flood_left(folder: &Path) -> bool {
+    let is_log = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "log");
+    let device = Path::new("/sys/class/net").join(FLOODED);
+    device.exists() || !journals(folder).iter().all(is_log)
+}
+
+/// Waits until something holds, or fails.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..600 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("not in the end: {what}");
+}
+
+/// Whether the host cannot flood a device, which is printed.
+fn skips_flood(test: &str) -> bool {
+    if host::skip(test, FLOOD) {
+        return true;
+    }
+    let lacks_ip = !has_ip();
+    if lacks_ip {
+        eprintln!("SKIP {test}: needs ip");
+    }
+    lacks_ip
+}
+
+#[test]
+fn interrupt_flood_runs() {
+    if skips_flood("interrupt_flood_runs") {
+        return;
+    }
+    let _alone = host::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["--json", "--seconds", "1", "--cases", "below,above,budget"];
+    let output = interrupt_flood(folder.path(), &arguments).output().unwrap();
+    assert!(output.status.success(), "{}", text_of(&output));
+    let runs: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let [below, above, budget] = runs.as_slice() else {
+        panic!("{runs:?}");
+    };
+    assert_eq!(below["bound_ns"], 8_000_000);
+    assert_eq!(
+        above["bound_ns"],
+        Value::Null,
+        "a priority alone bounds nothing"
+    );
+    assert_eq!(budget["bound_ns"], 12_000_000);
+    for run in &runs {
+        assert!(run["jobs"].as_u64().unwrap() > 0, "{run}");
+        assert!(run["packets_per_second"].as_u64().unwrap() > 0, "{run}");
+    }
+    assert!(!is_flood_left(folder.path()));
+}
+
+#[test]
+fn interrupt_flood_leaves_nothing_when_killed() {
+    if skips_flood("interrupt_flood_leaves_nothing_when_killed") {
+        return;
+    }
+    let _alone = host::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = interrupt_flood(folder.path(), &["--seconds", "30", "--cases", "budget"]);
+    let mut child = process::die_with_parent(&mut command)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let threaded = Path::new("/sys/class/net").join(FLOODED).join("threaded");
+    let is_applied = || fs::read_to_string(&threaded).is_ok_and(|text| text.trim() == "1");
+    eventually("the device has a thread", is_applied);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("nothing is left", || !is_flood_left(folder.path()));
+}
+
 /// Conclusions of the paper that hold in simulation with every seed; the example's README tells of the
 /// others.
 const APERIODIC_HOLDS: &[&str] = &[

@@ -12,11 +12,15 @@ const BEGIN: &str =
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 32] = [
+const SECTIONS: [(&str, &str); 33] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
     ("HostOverheads", "`[hosts.NAME.overheads]`"),
     ("HostTick", "`tick` of `[hosts.NAME.overheads]`"),
+    (
+        "InterruptHandling",
+        "`[hosts.NAME.interrupts.SOURCE]`, of a network device or an interrupt",
+    ),
     ("AgentListeners", "`[hosts.NAME.agents]`"),
     ("TlsListener", "`[hosts.NAME.agents.tls]`"),
     ("Domain", "`[domains.NAME]`"),

@@ -1,6 +1,7 @@
 //! Whether the tasks of a description meet their deadlines on the reservations of their domains.
 
 pub(crate) mod admission;
+mod below_servers;
 mod earliest_deadline;
 mod order;
 mod service_budget;
@@ -150,6 +151,7 @@ pub fn judge_some(
     inputs: &InputFiles,
     is_wanted: impl Fn(Option<&str>) -> bool,
 ) -> Result<Vec<ModeVerdict>, AssessmentError> {
+    let description = &description.with_interrupt_domains();
     let mut answers = Vec::new();
     for mode in modes(description) {
         if !is_wanted(mode.mode) {
@@ -189,6 +191,7 @@ pub fn judge_some(
 /// # Errors
 /// A reservation that cannot be derived.
 pub fn refused_cpus(deployed: &Description) -> Result<Vec<CpuVerdict>, AssessmentError> {
+    let deployed = &deployed.with_interrupt_domains();
     let mut domains = deployed.domains.keys();
     if domains.any(|name| only_simulated(deployed, name).is_some()) {
         return Ok(Vec::new());
@@ -210,6 +213,8 @@ pub struct GuaranteedSupply {
     pub jitter: Duration,
     /// Whether the server stands for one whose budget is never used up.
     pub as_on_own_cpu: bool,
+    /// The servers that come first on the domain's only CPU, as tasks, where nothing else takes time from it.
+    pub above: Vec<SporadicTask>,
     /// By when after the start of each period a periodic server has given its budget; the period if
     /// `None`.
     pub budget_deadline: Option<Duration>,
@@ -388,7 +393,7 @@ impl ServiceQuestion<'_> {
         given: Result<GuaranteedSupply, String>,
     ) -> Result<(Vec<TaskJudgement>, Option<ServiceVerdict>), AssessmentError> {
         let given = match given {
-            Ok(given) => Ok(self.as_seen(given)?),
+            Ok(given) => Ok(self.as_seen_below_servers(tasks, self.as_seen(given)?)?),
             Err(why) => Err(why),
         };
         Ok(match order_of(self.service) {
@@ -519,24 +524,12 @@ impl ServiceQuestion<'_> {
             return Ok(TaskJudgement::undecided("it has no period"));
         };
         let deadline = own.deadline();
-        let mut before = Vec::new();
-        for other in all {
-            if !order.may_delay(other.task, one.task) {
-                continue;
+        let before = match self.jobs_before(one, all, order)? {
+            Ok(before) => before,
+            Err(why) => {
+                return Ok(TaskJudgement::undecided(why));
             }
-            let copies = other.task.clients - u32::from(other.name == one.name);
-            match other.sporadic()? {
-                _ if copies == 0 => {}
-                Some(task) => before.extend((0..copies).map(|_| task)),
-                None => {
-                    let why = format!(
-                        "task \"{}\" may go first, and how much of it comes has no bound",
-                        other.name
-                    );
-                    return Ok(TaskJudgement::undecided(why));
-                }
-            }
-        }
+        };
         let blocking = match self.blocking(one, all, order) {
             Ok(blocking) => blocking,
             Err(why) => {
@@ -550,21 +543,51 @@ impl ServiceQuestion<'_> {
             is_preemptive: self.is_preemptive(),
         };
         let supply = given.supply()?;
-        let (bound, method) = match order {
-            ServiceOrder::Unknown(why) => {
+        let (bound, method) = match (order, given.server) {
+            (_, ReservationServer::Dedicated) if !given.above.is_empty() => {
+                delayed.below_servers(&given.above)?
+            }
+            (ServiceOrder::Unknown(why), _) => {
                 return Ok(TaskJudgement::undecided(why));
             }
-            ServiceOrder::Deadline => {
+            (ServiceOrder::Deadline, _) => {
                 let why = "under EDF the tasks of a service are judged together";
                 return Ok(TaskJudgement::undecided(why));
             }
-            ServiceOrder::Arrival => delayed.by_arrival(supply.as_ref())?,
-            ServiceOrder::Priority(_) if given.has_whole_cpu() => delayed.on_own_cpu()?,
-            ServiceOrder::Priority(_) => delayed.by_priority(supply.as_ref())?,
+            (ServiceOrder::Arrival, _) => delayed.by_arrival(supply.as_ref())?,
+            (ServiceOrder::Priority(_), _) if given.has_whole_cpu() => delayed.on_own_cpu()?,
+            (ServiceOrder::Priority(_), _) => delayed.by_priority(supply.as_ref())?,
         };
         let method = given.complete(method);
         let supplied = supply.supplied_down(deadline);
         Ok(judged(bound, deadline, delayed.asked(), supplied, method))
+    }
+
+    /// The tasks whose jobs may go first, one for each client, or why they have no bound.
+    fn jobs_before(
+        &self,
+        one: &ClientTimes<'_>,
+        all: &[ClientTimes<'_>],
+        order: ServiceOrder,
+    ) -> Result<Result<Vec<SporadicTask>, String>, AnalysisError> {
+        let mut before = Vec::new();
+        for other in all {
+            if !order.may_delay(other.task, one.task) {
+                continue;
+            }
+            let copies = other.task.clients - u32::from(other.name == one.name);
+            match other.sporadic()? {
+                _ if copies == 0 => {}
+                Some(task) => before.extend((0..copies).map(|_| task)),
+                None => {
+                    return Ok(Err(format!(
+                        "task \"{}\" may go first, and how much of it comes has no bound",
+                        other.name
+                    )));
+                }
+            }
+        }
+        Ok(Ok(before))
     }
 
     /// Whether a job that has begun gives way to another job of the domain.

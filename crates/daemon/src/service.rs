@@ -319,7 +319,10 @@ impl<R: LeasedReservations + Send + 'static> DaemonService<R> {
                 Target::Machine(machine) => {
                     machine.vcpus.contains(&watchdog) || machine.emulator.contains(&watchdog)
                 }
-                Target::Cgroup(_) | Target::NamedCgroup(_) | Target::XenDomain(_) => false,
+                Target::Cgroup(_)
+                | Target::NamedCgroup(_)
+                | Target::XenDomain(_)
+                | Target::Interrupts(_) => false,
             };
             if is_target {
                 return Err(Refusal::new(

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::named_cgroup::NameError;
-use tailbound_model::{BackendKind, BackendOptions, Cpu, CpuSet, ResourceInterface};
+use tailbound_model::{
+    BackendKind, BackendOptions, Cpu, CpuSet, ReceiveContext, ResourceInterface,
+};
 
 use crate::error::{AdmissionError, EnforcementError};
 use crate::kernel::KernelView;
@@ -27,6 +29,20 @@ pub enum Target {
     NamedCgroup(NamedCgroup),
     /// The virtual CPUs of a Xen domain, by its name in `xl list`.
     XenDomain(String),
+    /// The interrupt lines of a device, and the threads of the kernel that do its work.
+    Interrupts(InterruptTarget),
+}
+
+/// The device or interrupt whose work a reservation is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterruptTarget {
+    /// The name of the network device, or the number or name of the interrupt.
+    pub source: String,
+    /// The context of the receive work.
+    pub receive: ReceiveContext,
+    /// The threads of the kernel that did the work when they were last listed; none before the device was moved to threads.
+    #[serde(default)]
+    pub threads: Vec<u32>,
 }
 
 /// The threads of a virtual machine.
@@ -106,7 +122,11 @@ impl Target {
     pub fn cgroup(&self) -> Option<&Path> {
         match self {
             Self::Cgroup(cgroup) | Self::NamedCgroup(NamedCgroup { cgroup, .. }) => Some(cgroup),
-            Self::Processes(_) | Self::Threads(_) | Self::Machine(_) | Self::XenDomain(_) => None,
+            Self::Processes(_)
+            | Self::Threads(_)
+            | Self::Machine(_)
+            | Self::XenDomain(_)
+            | Self::Interrupts(_) => None,
         }
     }
 
@@ -115,6 +135,7 @@ impl Target {
         match self {
             Self::Threads(tids) => Some(tids),
             Self::Machine(machine) => Some(&machine.vcpus),
+            Self::Interrupts(interrupts) => Some(&interrupts.threads),
             Self::Processes(_) | Self::Cgroup(_) | Self::NamedCgroup(_) | Self::XenDomain(_) => {
                 None
             }
@@ -160,6 +181,9 @@ pub struct Manager {
     pub other_cpus: CpuSet,
     /// The cgroup v2 directory (absolute) that it freezes and thaws.
     pub cgroup: PathBuf,
+    /// Threads of the kernel, which cannot be frozen: in place of freezing, the manager takes their priority from them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub demoted: Vec<u32>,
 }
 
 impl Manager {
@@ -170,6 +194,7 @@ impl Manager {
             cpu,
             other_cpus,
             cgroup,
+            demoted: Vec::new(),
         }
     }
 
@@ -181,6 +206,7 @@ impl Manager {
             cpu,
             other_cpus,
             cgroup,
+            demoted: Vec::new(),
         })
     }
 
@@ -214,10 +240,14 @@ impl Plan {
         lines.extend(self.mapping.iter().map(|line| format!("# {line}")));
         lines.extend(self.changes.iter().map(Change::to_string));
         lines.extend(self.managers.iter().map(|manager| {
+            let does = match manager.demoted.is_empty() {
+                true => "freezes and thaws",
+                false => "takes and gives the priority of the threads in",
+            };
+            let cgroup = manager.cgroup.display();
             format!(
-                "# then a manager thread on CPU {} freezes and thaws {}",
-                manager.cpu,
-                manager.cgroup.display()
+                "# then a manager thread on CPU {} {does} {cgroup}",
+                manager.cpu
             )
         }));
         lines

@@ -9,7 +9,7 @@ use tailbound_analysis::resolution::{Deployment, ResolvedDomain, unenforceable};
 use tailbound_linux::named_cgroup::NameError;
 use tailbound_model::{Description, Members};
 
-use crate::backend::{CgroupName, NamedCgroup, ReservationRequest, Target};
+use crate::backend::{CgroupName, InterruptTarget, NamedCgroup, ReservationRequest, Target};
 use crate::virtual_machine::{self, MachineError};
 use crate::{KernelView, LinuxKernel};
 
@@ -95,6 +95,11 @@ pub fn target(
         }
         Members::Pod(pod) => named(name, CgroupName::Pod(pod.to_owned()))?,
         Members::XenDomain(name) => Target::XenDomain(name.to_owned()),
+        Members::Interrupts(source) => Target::Interrupts(InterruptTarget {
+            source: source.name.clone(),
+            receive: source.receive,
+            threads: Vec::new(),
+        }),
         Members::Started { .. } => {
             let started = started.ok_or_else(|| BindingError::NotStarted {
                 domain: name.to_owned(),
@@ -188,7 +193,10 @@ pub fn requests(
     }
     let mut requests = Vec::new();
     for (name, reserved) in &deployment.reserved {
-        if !reserved.backend.enforces() {
+        let described = description.domains.get(name);
+        let is_of_interrupts = described.is_some_and(|domain| domain.interrupts.is_some());
+        // The affinity of interrupts is put into force without a back end.
+        if !reserved.backend.enforces() && !is_of_interrupts {
             continue;
         }
         let processes = started.get(name).map(Vec::as_slice);

@@ -28,6 +28,8 @@ pub(crate) fn with_cpuset(mut plan: Plan, host: &HostCapabilities, view: &dyn Ke
         return plan;
     }
     let line = match plan.request.target {
+        // Only their manager and the kernel move threads of the kernel.
+        Target::Interrupts(_) => return plan,
         Target::Processes(_) | Target::Threads(_) => match confine(&mut plan, host, view) {
             Ok(line) => line,
             Err(reason) => unconfined(&reason),

@@ -20,6 +20,9 @@ use crate::backends::{admit_vcpus, backend};
 use crate::confinement::with_cpuset;
 use crate::error::{EnforcementError, PlanError};
 use crate::executor::{carry_out, members, take_back};
+use crate::interrupts::{
+    awaits_threads, has_no_threads, plan_of_device, with_device, with_threads,
+};
 use crate::journal::{self, Disk, HeldDomain, Journal, PATIENCE, Turn, room_for};
 use crate::kernel::{KernelState, KernelView};
 use crate::linux_kernel::LinuxKernel;
@@ -267,15 +270,13 @@ impl Enforcer {
     /// What a request that has been admitted changes.
     fn plan_for(&self, request: &ReservationRequest) -> Result<Plan, EnforcementError> {
         let view = self.kernel.as_ref();
-        let plan = backend(request.backend).plan(
-            request,
-            Site {
-                host: &self.host,
-                view,
-            },
-        )?;
-        let plan = with_emulator(plan, &self.host, view);
-        Ok(with_cpuset(plan, &self.host, view))
+        let host = &self.host;
+        let plan = match has_no_threads(request) {
+            true => plan_of_device(request),
+            false => backend(request.backend).plan(request, Site { host, view })?,
+        };
+        let plan = with_emulator(plan, host, view);
+        Ok(with_device(with_cpuset(plan, host, view), view)?)
     }
 
     /// No thread belongs to two reservations.
@@ -356,6 +357,8 @@ impl Enforcer {
 
     fn apply_one(&mut self, plan: &Plan) -> Result<(), EnforcementError> {
         carry_out(self.kernel.as_mut(), &mut self.journal, plan)?;
+        let of_threads = self.plan_of_threads(plan)?;
+        let plan = of_threads.as_ref().unwrap_or(plan);
         self.managers
             .start(plan)
             .and_then(|()| self.audit(plan))
@@ -363,6 +366,31 @@ impl Enforcer {
                 domain: plan.request.domain.clone(),
                 reason,
             })
+    }
+
+    /// Plans and makes the changes of the threads that a device got with a plan that was carried out; `None` where it was to
+    /// get none.
+    fn plan_of_threads(&mut self, plan: &Plan) -> Result<Option<Plan>, EnforcementError> {
+        if !awaits_threads(&plan.request) {
+            return Ok(None);
+        }
+        let request = with_threads(&plan.request, self.kernel.as_ref())?;
+        let Target::Interrupts(interrupts) = &request.target else {
+            return Ok(None);
+        };
+        if interrupts.threads.is_empty() {
+            return Err(PlanError::NoInterruptThread {
+                domain: request.domain.clone(),
+                source_name: interrupts.source.clone(),
+            }
+            .into());
+        }
+        let plan = self.plan_for(&request)?;
+        let plans = std::slice::from_ref(&plan);
+        self.check_disjoint(plans)?;
+        self.journal.make_room(room_for(plans))?;
+        carry_out(self.kernel.as_mut(), &mut self.journal, &plan)?;
+        Ok(Some(plan))
     }
 
     /// Has the members of a domain audited as its plan says.
@@ -572,12 +600,12 @@ impl Drop for Enforcer {
     }
 }
 
-/// The same request, for the cgroup that belongs to its name now.
+/// The same request, for the cgroup that belongs to its name now, or the threads that work for its interrupts.
 fn named_now(
     request: &ReservationRequest,
     view: &dyn KernelView,
 ) -> Result<ReservationRequest, PlanError> {
-    let mut request = request.clone();
+    let mut request = with_threads(request, view)?;
     if let Target::NamedCgroup(named) = &request.target {
         let now = NamedCgroup::of(named.name.clone(), view);
         let now = now.map_err(|source| PlanError::Name {

@@ -325,6 +325,17 @@ pub enum PlanError {
     /// The target names nobody.
     #[error("domain \"{0}\": its target names no process, thread or cgroup with members")]
     EmptyTarget(String),
+    /// The kernel has no thread for the work of an interrupt.
+    #[error(
+        "domain \"{domain}\": the kernel has no thread for the interrupts of \"{source_name}\"; boot it with threadirqs, or \
+         leave out receive = \"thread\""
+    )]
+    NoInterruptThread {
+        /// The domain.
+        domain: String,
+        /// The device or interrupt.
+        source_name: String,
+    },
     /// The enforcing process is part of the domain.
     #[error(
         "domain \"{domain}\": process {pid} is Tailbound itself, which must not wait for its own reservation"

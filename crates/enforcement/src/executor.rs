@@ -14,7 +14,7 @@ use crate::kernel::{KernelState, KernelView};
 use crate::managers::Managers;
 use crate::newcomers::treat_newcomers;
 use crate::thaw::thaw;
-use crate::{Change, Inheritance, Plan, SchedulingSetting};
+use crate::{Change, Inheritance, Plan, SchedulingSetting, Target};
 
 /// How often the threads of a domain are listed again, since they may start others meanwhile.
 pub(crate) const ROUNDS: u32 = 16;
@@ -199,6 +199,9 @@ fn hint(change: &Change, error: &io::Error) -> &'static str {
             "it takes root or CAP_SYS_NICE, and with CONFIG_RT_GROUP_SCHED a cpu cgroup that has rt_runtime"
         }
         (Change::SetAffinity { .. }, K::InvalidInput) => "the thread's cpuset excludes those CPUs",
+        (Change::WriteFile { file, .. }, K::Unsupported) if file.ends_with("threaded") => {
+            "the device polls nothing that could be a thread; a veth pair does once its GRO is on: ethtool -K DEVICE gro on"
+        }
         (Change::MakeCgroup { .. } | Change::WriteFile { .. }, K::PermissionDenied) => {
             "it takes root"
         }
@@ -240,23 +243,23 @@ pub(crate) fn members(kernel: &dyn KernelView, inheritance: &Inheritance) -> BTr
 pub(crate) fn take_back(
     kernel: &mut dyn KernelState,
     journal: &mut Journal,
-    managers: Option<&mut (dyn Managers + '_)>,
+    mut managers: Option<&mut (dyn Managers + '_)>,
     domain: &str,
 ) -> Vec<String> {
     let mut failures = Vec::new();
     let Some(held) = journal.history().domain(domain).cloned() else {
         return failures;
     };
+    if matches!(held.request.target, Target::Interrupts(_)) {
+        // A manager that sets policies would set them again; it leaves its threads without a priority.
+        stop(managers.take(), domain, &mut failures);
+    }
     let is_policy = |entry: &&Entry| matches!(entry.change, Change::SetScheduling { .. });
     for entry in held.entries.iter().rev().filter(is_policy) {
         undo(kernel, journal, entry, &held, &mut failures);
     }
     restore_newcomers(kernel, &held);
-    if let Some(Err(reason)) = managers.map(|managers| managers.stop(domain)) {
-        failures.push(format!(
-            "domain \"{domain}\": its manager did not stop: {reason}"
-        ));
-    }
+    stop(managers, domain, &mut failures);
     for entry in held.entries.iter().rev().filter(|entry| !is_policy(entry)) {
         undo(kernel, journal, entry, &held, &mut failures);
     }
@@ -273,6 +276,15 @@ pub(crate) fn take_back(
         });
     }
     failures
+}
+
+/// Stops the managers of a domain.
+fn stop(managers: Option<&mut (dyn Managers + '_)>, domain: &str, failures: &mut Vec<String>) {
+    if let Some(Err(reason)) = managers.map(|managers| managers.stop(domain)) {
+        failures.push(format!(
+            "domain \"{domain}\": its manager did not stop: {reason}"
+        ));
+    }
 }
 
 /// Takes back the changes of a domain that were made after number `before`.

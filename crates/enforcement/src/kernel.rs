@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tailbound_linux::interrupts::InterruptParts;
 use tailbound_linux::named_cgroup::NameError;
 use tailbound_linux::process::RunTimes;
 use tailbound_linux::xen::{Vcpu, VcpuSetting, XenPool};
@@ -100,6 +101,12 @@ pub trait KernelView {
     /// # Errors
     /// The name is that of nothing that runs, or of several.
     fn named_cgroup(&self, name: &CgroupName) -> Result<PathBuf, NameError>;
+
+    /// The parts of the kernel that work for a network device or an interrupt.
+    ///
+    /// # Errors
+    /// `NotFound` if nothing has this name.
+    fn interrupt_parts(&self, name: &str) -> io::Result<InterruptParts>;
 
     /// The processes in a cgroup, not those below it.
     ///

@@ -25,13 +25,14 @@ pub mod virtual_machine;
 mod change_interface;
 mod confinement;
 mod executor;
+mod interrupts;
 mod newcomers;
 mod thaw;
 
 pub use audit::AuditSummary;
 pub use backend::{
-    Backend, CgroupName, Inheritance, MachineThreads, Manager, MissingRequirement, NamedCgroup,
-    Plan, ReservationRequest, Site, Target,
+    Backend, CgroupName, Inheritance, InterruptTarget, MachineThreads, Manager, MissingRequirement,
+    NamedCgroup, Plan, ReservationRequest, Site, Target,
 };
 pub use change::Change;
 pub use enforcer::{

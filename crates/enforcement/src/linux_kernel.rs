@@ -7,10 +7,11 @@ use std::thread::sleep;
 
 use tailbound_linux::cgroup::{self, Hierarchy};
 use tailbound_linux::clock::{Monotonic, sleep_until};
+use tailbound_linux::interrupts::InterruptParts;
 use tailbound_linux::named_cgroup::{self, NameError};
 use tailbound_linux::process::RunTimes;
 use tailbound_linux::xen::{Vcpu, VcpuSetting, XenPool};
-use tailbound_linux::{process, scheduling, xen};
+use tailbound_linux::{interrupts, process, scheduling, xen};
 use tailbound_model::{Cpu, CpuSet};
 use tailbound_time::{Clock, Instant};
 
@@ -125,6 +126,10 @@ impl KernelView for LinuxKernel {
         }
     }
 
+    fn interrupt_parts(&self, name: &str) -> io::Result<InterruptParts> {
+        InterruptParts::of(name)
+    }
+
     fn processes_in(&self, cgroup: &Path) -> io::Result<Vec<u32>> {
         cgroup::processes_in(cgroup)
     }
@@ -187,11 +192,11 @@ impl KernelState for LinuxKernel {
     }
 
     fn move_process(&mut self, pid: u32, directory: &Path) -> io::Result<()> {
-        cgroup::move_process(pid, directory)
+        past_first_run(pid, || cgroup::move_process(pid, directory))
     }
 
     fn move_thread(&mut self, tid: u32, directory: &Path) -> io::Result<()> {
-        cgroup::move_thread(tid, directory)
+        past_first_run(tid, || cgroup::move_thread(tid, directory))
     }
 
     fn set_scheduling(&mut self, tid: u32, setting: SchedulingSetting) -> io::Result<()> {
@@ -313,6 +318,14 @@ fn rebuild_root_domains(cpuset: &Path) -> io::Result<()> {
         _ => "-1",
     };
     cgroup::write_control(&level, other)
+}
+
+/// Moves a thread; one of the kernel that has just been made can be moved only once it has run.
+fn past_first_run(tid: u32, attempt: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    let passes = |error: &io::Error| {
+        error.kind() == io::ErrorKind::InvalidInput && interrupts::is_kernel_thread(tid)
+    };
+    retry(passes, attempt)
 }
 
 /// Does `attempt`, again while it fails in a way that `passes`.

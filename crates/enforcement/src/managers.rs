@@ -284,6 +284,7 @@ impl Managers for FreezeManagers {
                 budget: interface.budget,
                 period: interface.period,
                 priority: interface.priority,
+                demoted: manager.demoted.clone(),
                 first_replenishment: Some(next_grid_point(Monotonic.now(), interface.period)),
             };
             if let Err(reason) = self.serve(manager.cpu, &domain) {

@@ -269,7 +269,9 @@ fn processes_of(target: &Target) -> Vec<u32> {
                 .and_then(|directory| processes_in(&directory).ok())
                 .unwrap_or_default()
         }
-        Target::Threads(_) | Target::Machine(_) | Target::XenDomain(_) => Vec::new(),
+        Target::Threads(_) | Target::Machine(_) | Target::XenDomain(_) | Target::Interrupts(_) => {
+            Vec::new()
+        }
     };
     let mut all: BTreeSet<u32> = BTreeSet::new();
     let mut open = processes;

@@ -150,7 +150,9 @@ impl<'a> Testbed<'a> {
         deployment: &Deployment,
     ) -> Result<Vec<ReservationRequest>, ExperimentError> {
         let mut started = StartedProcesses::new();
-        for domain in deployment.reserved.keys() {
+        let resident = |domain: &&String| self.loaded.description.domains.contains_key(*domain);
+        let domains: Vec<&String> = deployment.reserved.keys().filter(resident).collect();
+        for domain in domains {
             started.insert(domain.clone(), self.resident(domain)?.started());
         }
         Ok(binding::requests(deployment, &started)?)

@@ -62,11 +62,13 @@ pub enum Feature {
     LockMemory,
     /// Xen's RTDS scheduler, from the control domain.
     XenRtds,
+    /// Threads of the kernel for packets that network devices receive (threaded NAPI, Linux 5.12).
+    ReceiveThreads,
 }
 
 impl Feature {
     /// All there are.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::CgroupV2,
         Self::FreezerV2,
         Self::ThreadedCgroups,
@@ -87,6 +89,7 @@ impl Feature {
         Self::SchedExt,
         Self::LockMemory,
         Self::XenRtds,
+        Self::ReceiveThreads,
     ];
 
     /// The features that are nothing without this one.

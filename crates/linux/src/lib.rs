@@ -10,6 +10,7 @@ pub mod control_socket;
 pub mod file_room;
 pub mod host_facts;
 pub mod host_managers;
+pub mod interrupts;
 pub mod kernel_tables;
 pub mod memory;
 pub mod named_cgroup;

@@ -105,6 +105,8 @@ pub struct BackendTraits {
     pub thread_groups: bool,
     /// Whether several CPUs can share one budget.
     pub cpus_share_budget: bool,
+    /// Whether threads of the kernel, such as those of interrupts, can have its reservations.
+    pub kernel_threads: bool,
     /// Whether the kernel sets the bandwidth aside on every CPU, whichever the domain runs on.
     pub books_every_cpu: bool,
     /// The shortest period that it takes.
@@ -239,6 +241,7 @@ const NO_BUDGET: BackendTraits = BackendTraits {
     process_groups: true,
     thread_groups: true,
     cpus_share_budget: false,
+    kernel_threads: true,
     books_every_cpu: false,
     shortest_period: Duration::from_nanos(1),
     longest_period: Duration::MAX,
@@ -258,6 +261,7 @@ const FIFO: BackendTraits = BackendTraits {
     title: "real-time priority, no budget",
     enforces: true,
     precedence: Precedence::Priority,
+    kernel_threads: true,
     ..NO_BUDGET
 };
 
@@ -267,6 +271,7 @@ const NICE: BackendTraits = BackendTraits {
     enforces: true,
     not_simulated: NO_SHARES,
     options: &[NICE_VALUE],
+    kernel_threads: false,
     ..NO_BUDGET
 };
 
@@ -276,6 +281,7 @@ const WEIGHT: BackendTraits = BackendTraits {
     enforces: true,
     not_simulated: NO_SHARES,
     options: &[WEIGHT_OF_GROUP, IDLE],
+    kernel_threads: false,
     ..NO_BUDGET
 };
 
@@ -284,6 +290,7 @@ const DEDICATED: BackendTraits = BackendTraits {
     title: "dedicated CPU",
     enforces: true,
     promise: CpuPromise::WholeCpus,
+    kernel_threads: false,
     ..NO_BUDGET
 };
 
@@ -303,6 +310,7 @@ const DS_FREEZE: BackendTraits = BackendTraits {
     process_groups: true,
     thread_groups: true,
     cpus_share_budget: true,
+    kernel_threads: true,
     books_every_cpu: false,
     shortest_period: Duration::from_micros(500),
     longest_period: Duration::from_secs(60),
@@ -354,6 +362,7 @@ const HCBS: BackendTraits = BackendTraits {
     thread_groups: true,
     books_every_cpu: true,
     smallest_budget: Duration::from_micros(2),
+    kernel_threads: false,
     ..DEADLINE
 };
 
@@ -369,6 +378,7 @@ const CFS_QUOTA: BackendTraits = BackendTraits {
     smallest_budget: Duration::from_millis(1),
     replenishing_timer: Some("sched_cfs_period_timer"),
     options: &[BURST],
+    kernel_threads: false,
     ..NO_BUDGET
 };
 
@@ -386,6 +396,7 @@ const XEN_RTDS: BackendTraits = BackendTraits {
     shortest_period: Duration::from_micros(10),
     longest_period: Duration::from_secs(2_000),
     smallest_budget: Duration::from_micros(10),
+    kernel_threads: false,
     ..DS_FREEZE
 };
 
@@ -410,6 +421,12 @@ impl BackendKind {
 
     /// The one that gives a domain CPUs of its own.
     pub const WHOLE_CPUS: Self = Self::Dedicated;
+
+    /// The one whose budgets a thread of ours meters.
+    pub const METERED: Self = Self::DsFreeze;
+
+    /// The one that gives a real-time priority and nothing else.
+    pub const PRIORITY_ALONE: Self = Self::Fifo;
 
     /// The one behind the CPU limits of containers and units.
     pub const CPU_LIMIT: Self = Self::CfsQuota;

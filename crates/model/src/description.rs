@@ -13,6 +13,7 @@ use crate::interface::{
     BudgetScope, CpuSet, PercentagePoints, Percentile, Priority, ResourceInterface, ServerKind,
     WhenEmpty,
 };
+use crate::interrupts::InterruptSource;
 use crate::locks::{CriticalSection, LockProtocol};
 use crate::machine::Machine;
 use crate::mode::{LocalMode, Mode};
@@ -197,6 +198,9 @@ pub struct Domain {
     /// The agent that switches the domain's tasks at mode changes; without an agent, nothing does.
     #[serde(default)]
     pub agent: Option<AgentDescription>,
+    /// The interrupts whose work the domain is; no file describes such a domain.
+    #[serde(skip)]
+    pub interrupts: Option<InterruptSource>,
 }
 
 fn one() -> u32 {
@@ -244,6 +248,7 @@ impl Domain {
             locks: BTreeMap::new(),
             modes: BTreeMap::new(),
             agent: None,
+            interrupts: None,
         }
     }
 

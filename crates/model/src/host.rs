@@ -1,11 +1,14 @@
 //! Hosts: their CPUs, and how their time is given out.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
 use crate::interface::{Cpu, CpuSet};
 use crate::interference::Interference;
+use crate::interrupts::InterruptHandling;
 use crate::machine::AgentListeners;
 use crate::schema::is_default;
 
@@ -44,6 +47,9 @@ pub struct Host {
     /// What takes CPUs from everything that is scheduled there: interrupts, softirqs, kernel threads, host stalls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interference: Vec<Interference>,
+    /// The handling of interrupts, by network device, or by number or name of the interrupt.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub interrupts: BTreeMap<String, InterruptHandling>,
 }
 
 impl Host {
@@ -59,6 +65,7 @@ impl Host {
             agents: AgentListeners::default(),
             major_frame: None,
             interference: Vec::new(),
+            interrupts: BTreeMap::new(),
         }
     }
 }

@@ -15,6 +15,7 @@ mod in_mode;
 mod inputs;
 pub mod interface;
 mod interference;
+mod interrupts;
 pub mod kernel_trace;
 mod locks;
 mod machine;
@@ -54,6 +55,7 @@ pub use interface::{
     WhenEmpty,
 };
 pub use interference::{Interference, InterferenceKind};
+pub use interrupts::{InterruptHandling, InterruptSource, ReceiveContext, interrupt_domain};
 pub use locks::{CriticalSection, LockProtocol};
 pub use machine::{AgentLink, AgentListeners, Machine, TlsListener};
 pub use members::Members;

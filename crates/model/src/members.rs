@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::description::{Domain, DomainKind};
+use crate::interrupts::InterruptSource;
 use crate::machine::Machine;
 
 /// What a domain is made of on its host.
@@ -29,6 +30,8 @@ pub enum Members<'a> {
     Machine(&'a Machine),
     /// The virtual CPUs of the Xen domain of this name.
     XenDomain(&'a str),
+    /// The threads of the kernel that do the work of interrupts, and the interrupt lines.
+    Interrupts(&'a InterruptSource),
     /// The description names nothing that runs on a host: the domain is only simulated.
     Simulated,
 }
@@ -36,6 +39,9 @@ pub enum Members<'a> {
 impl Domain {
     /// The members of this domain, which has the name `name`.
     pub fn members<'a>(&'a self, name: &'a str) -> Members<'a> {
+        if let Some(source) = &self.interrupts {
+            return Members::Interrupts(source);
+        }
         if let Some(machine) = &self.machine {
             return Members::Machine(machine);
         }

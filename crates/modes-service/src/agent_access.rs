@@ -39,7 +39,8 @@ pub(crate) fn authority(
             | Target::Machine(_)
             | Target::Cgroup(_)
             | Target::NamedCgroup(_)
-            | Target::XenDomain(_) => false,
+            | Target::XenDomain(_)
+            | Target::Interrupts(_) => false,
         };
         match peer.uid == 0 || peer.uid == own || is_member {
             true => Ok(()),

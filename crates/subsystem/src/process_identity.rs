@@ -15,7 +15,11 @@ pub fn numbers_of(target: &Target) -> &[u32] {
         Target::Processes(numbers) => numbers,
         // An emulator's other threads come and go.
         Target::Threads(_) | Target::Machine(_) => target.single_threads().unwrap_or_default(),
-        Target::Cgroup(_) | Target::NamedCgroup(_) | Target::XenDomain(_) => &[],
+        // Threads of interrupts are listed anew when their device is reserved again.
+        Target::Cgroup(_)
+        | Target::NamedCgroup(_)
+        | Target::XenDomain(_)
+        | Target::Interrupts(_) => &[],
     }
 }
 

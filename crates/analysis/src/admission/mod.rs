@@ -32,6 +32,9 @@ pub use refusal::AdmissionRefusal;
 use tailbound_model::{BackendKind, Cpu, Precedence, ResourceInterface, ServerKind};
 use tailbound_time::{Duration, Fraction};
 
+use crate::SporadicTask;
+use crate::schedulability::server_interference::interfering_task;
+
 use self::fixed_priority::{FixedPriorityServer, budget_response_ns};
 use crate::interference::InterferenceLoad;
 
@@ -514,4 +517,35 @@ pub fn budget_response(
         .iter()
         .position(|one| one.domain == domain)?;
     Some(ranked.response(index))
+}
+
+/// The servers that may come before `domain` on a CPU, as the tasks that take as much from it; `None` where something else
+/// may come before it, too, or the managers may have to pause domains there.
+pub fn servers_above(
+    cpu: Cpu,
+    domain: &str,
+    held: &[Reserved<'_>],
+    limits: &HostLimits,
+) -> Option<Vec<SporadicTask>> {
+    let here: Vec<&Reserved<'_>> = held.iter().filter(|one| one.holds_on(cpu)).collect();
+    let ranked = Ranked::of(cpu, &here, limits);
+    let own = ranked.reserved.iter().find(|one| one.domain == domain)?;
+    let are_all_ranked = here
+        .iter()
+        .filter(|one| one.backend.precedence() != Precedence::FairShare)
+        .count()
+        == ranked.reserved.len();
+    if ranked.paused_by.is_some() || !are_all_ranked {
+        return None;
+    }
+    let above = ranked
+        .reserved
+        .iter()
+        .filter(|one| one.domain != domain && one.interface.priority >= own.interface.priority);
+    let tasks = above.map(|one| {
+        let interface = one.interface;
+        let budget = interface.budget_on_one_cpu();
+        interfering_task(one.server?, budget, interface.period).ok()
+    });
+    tasks.collect()
 }

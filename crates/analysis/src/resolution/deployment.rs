@@ -31,10 +31,15 @@ impl Deployment {
         variant: &Variant,
     ) -> Result<Self, ResolutionError> {
         let mode = mode.or(description.initial_mode.as_deref());
+        // A baseline in place of the described back ends leaves interrupts as the host has them.
+        let described = match variant.backend {
+            None => description.with_interrupt_domains(),
+            Some(_) => description.without_interrupts(),
+        };
         let mut hosted = match mode {
-            None => description.without_modes(),
+            None => described.without_modes(),
             Some(name) => {
-                let in_mode = description.in_mode(name);
+                let in_mode = described.in_mode(name);
                 in_mode.ok_or_else(|| ResolutionError::UnknownMode {
                     name: name.into(),
                     modes: names(description),

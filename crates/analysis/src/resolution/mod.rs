@@ -130,7 +130,7 @@ fn resolve(
                 backend,
                 interface,
                 vcpus: description.vcpus_of(domain),
-                is_process_group: domain.kind.is_process_group(),
+                is_process_group: domain.kind.is_process_group() && domain.interrupts.is_none(),
                 server_kind,
                 options: reservation.options.taken_by(backend),
             };

@@ -16,6 +16,7 @@ pub mod priority_assignment;
 pub mod processor_demand;
 pub mod response_time;
 pub mod server_interference;
+pub mod unexhausted_server;
 mod utilisation;
 pub mod utilisation_bound;
 mod window_demand;

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tailbound_analysis::SporadicTask;
 use tailbound_analysis::admission::{
     DEADLINE_METHOD, FIXED_PRIORITY_METHOD, HostLimits, Reserved, budget_response, company, pool,
-    refusals_on,
+    refusals_on, servers_above,
 };
 use tailbound_analysis::interfaces::MultiprocessorPeriodic;
 use tailbound_analysis::interference::{self, InterferenceLoad};
 use tailbound_model::{
-    BackendKind, Cpu, Description, Precedence, ReservationServer, ResourceInterface, ServerKind,
+    BackendKind, Cpu, Description, Precedence, ReceiveContext, ReservationServer,
+    ResourceInterface, ServerKind,
 };
 use tailbound_time::Duration;
 
@@ -92,6 +94,8 @@ pub(crate) struct JudgedReservations {
     reservations: BTreeMap<String, JudgedReservation>,
     /// By host and CPU.
     on: BTreeMap<(String, Cpu), Vec<String>>,
+    /// The interrupts whose work is done in softirqs, by host and CPU.
+    softirqs: BTreeMap<(String, Cpu), String>,
     /// How many CPUs each host has for a hypervisor's pool.
     pools: BTreeMap<String, u32>,
     /// By host.
@@ -112,6 +116,7 @@ impl JudgedReservations {
         let mut held = Self {
             reservations: BTreeMap::new(),
             on: BTreeMap::new(),
+            softirqs: softirqs(description),
             pools: pools.collect(),
             limits: BTreeMap::new(),
             unbounded: BTreeMap::new(),
@@ -216,6 +221,7 @@ impl JudgedReservations {
         Ok(Self {
             on: on.collect(),
             reservations,
+            softirqs: self.softirqs.clone(),
             pools: self.pools.clone(),
             limits: self.limits.clone(),
             unbounded: self.unbounded.clone(),
@@ -256,6 +262,12 @@ impl JudgedReservations {
             )
         }));
         let load = limits.interference_on(cpu);
+        if let Some(source) = self.softirqs.get(&(host.to_owned(), cpu)) {
+            failures.push(format!(
+                "CPU {cpu}: the interrupts of \"{source}\" are served in softirqs, which come before every domain without a \
+                 budget, so that there is no bound; write receive = \"thread\" and a budget, or give them another CPU"
+            ));
+        }
         let pooled = here().any(|(_, one)| one.is_pooled());
         failures.extend(self.unjudged_interference((host, cpu), pooled, &limits));
         if pooled {
@@ -345,6 +357,7 @@ impl JudgedReservations {
         }
         let (mut jitter, mut lost) = (Duration::ZERO, Duration::ZERO);
         let mut interference = InterferenceLoad::default();
+        let mut on = Vec::new();
         for verdict in admitted_for(domain, cpus) {
             let verdict = verdict?;
             let held_up = self.held_up(domain, verdict);
@@ -354,11 +367,18 @@ impl JudgedReservations {
             jitter = jitter.max(held_up);
             // On several CPUs none loses more than all of them together.
             interference = interference.and(load);
+            on.push(verdict);
         }
+        let above = match on.as_slice() {
+            // The bound below servers knows nothing of interference.
+            [only] if interference.is_empty() => self.servers_above(domain, only),
+            _ => Vec::new(),
+        };
         Ok(GuaranteedSupply {
             server: less(server, lost, &interference)?,
             jitter,
             as_on_own_cpu: false,
+            above,
             budget_deadline: None,
             interference,
         })
@@ -410,6 +430,15 @@ impl JudgedReservations {
             let resource = MultiprocessorPeriodic::new(interface.budget, interface.period, cpus);
             resource.map_err(|error| error.to_string())
         })
+    }
+
+    /// The servers that may come before `domain` on a CPU, as tasks; none where something else may, too.
+    fn servers_above(&self, domain: &str, verdict: &CpuVerdict) -> Vec<SporadicTask> {
+        let named = verdict.domains.iter();
+        let held = named.filter_map(|name| Some(self.reservations.get(name)?.reserved(name)));
+        let held: Vec<Reserved<'_>> = held.collect();
+        servers_above(verdict.cpu, domain, &held, &self.limits_of(&verdict.host))
+            .unwrap_or_default()
     }
 
     /// How long the others on a CPU, and interference, hold up `domain` while it spends a budget, at most: its
@@ -473,6 +502,26 @@ fn admitted_for<'a>(
                 verdict.cpu
             )),
         })
+}
+
+/// The interrupts whose work is done in softirqs, by host and CPU.
+fn softirqs(description: &Description) -> BTreeMap<(String, Cpu), String> {
+    let mut softirqs = BTreeMap::new();
+    for domain in description.domains.values() {
+        let Some(source) = &domain.interrupts else {
+            continue;
+        };
+        let host = description.host_of(domain).map(|(name, _)| name);
+        if source.receive == ReceiveContext::Softirq {
+            let place = |cpu: &Cpu| (host.unwrap_or_default().to_owned(), *cpu);
+            let here = source
+                .cpus
+                .iter()
+                .map(|cpu| (place(cpu), source.name.clone()));
+            softirqs.extend(here);
+        }
+    }
+    softirqs
 }
 
 /// Whether a domain's reservation has one period in all modes, so that its replenishments stay on the grid.

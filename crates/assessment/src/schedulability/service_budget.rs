@@ -189,6 +189,7 @@ impl<'a> ServiceBudget<'a> {
             server,
             jitter: lost.saturating_add(self.query.jitter),
             as_on_own_cpu: false,
+            above: Vec::new(),
             budget_deadline,
             interference: InterferenceLoad::default(),
         };

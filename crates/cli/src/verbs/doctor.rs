@@ -143,12 +143,20 @@ fn text(findings: &Diagnosis<'_>) -> String {
                 yes(finding.works),
                 yes(finding.guarantees_budget),
                 yes(finding.enforces_budget),
+                yes(finding.kernel_threads),
                 why.join("; "),
             ]
         })
         .collect();
     parts.push(table(
-        &["back end", "works", "guarantees", "caps", "what is missing"],
+        &[
+            "back end",
+            "works",
+            "guarantees",
+            "caps",
+            "interrupt threads",
+            "what is missing",
+        ],
         &backends,
     ));
     let noise: Vec<Vec<String>> = findings

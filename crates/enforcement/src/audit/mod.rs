@@ -30,7 +30,7 @@ pub use rules::{Rules, is_real_time};
 
 use crate::confinement::is_of_cpuset;
 use crate::journal::{HeldDomain, Previous};
-use crate::{Change, Inheritance, Plan, SchedulingSetting};
+use crate::{Change, Inheritance, Plan, SchedulingSetting, Target};
 
 /// What audits of one domain found since its reservation began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,6 +150,8 @@ impl AuditedDomain {
                     }
                     _ => None,
                 });
+        // Threads of the kernel start none and leave no CPU, and their priority is their manager's.
+        let audited = audited && !matches!(plan.request.target, Target::Interrupts(_));
         (audited && !(groups.is_empty() && found_by.is_none())).then(|| Self {
             domain: plan.request.domain.clone(),
             entrance: entrance(plan),

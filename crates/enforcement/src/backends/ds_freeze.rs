@@ -96,6 +96,9 @@ impl Backend for DsFreeze {
                 let cpus = cpus_of_group(request)?;
                 group_of_processes(request, cpus, root, &members, view, &mut changes)?
             }
+            Target::Interrupts(_) => {
+                group_of_kernel_threads(request, root, &members, &mut changes)?
+            }
             Target::Threads(_) | Target::Machine(_) => {
                 groups_of_threads(request, root, &members, view, &mut changes)?
             }
@@ -170,9 +173,19 @@ fn mapping(request: &ReservationRequest, managers: &[Manager]) -> Vec<String> {
             interface.budget, interface.period
         ),
     ];
+    if managers.iter().any(|manager| !manager.demoted.is_empty()) {
+        lines[1] = format!(
+            "budget {} every {} -> our manager makes the threads SCHED_OTHER when the budget is spent, and SCHED_FIFO {} \
+             again at the next multiple of the period",
+            interface.budget, interface.period, interface.priority.0
+        );
+    }
     lines.extend(managers.iter().map(|manager| {
         let group = manager.cgroup.display();
         match manager.other_cpus.is_empty() {
+            true if !manager.demoted.is_empty() => {
+                format!("CPU {} -> {group}/cpu.stat", manager.cpu)
+            }
             true => format!("CPU {} -> {group}/cgroup.freeze", manager.cpu),
             false => format!(
                 "CPUs {} together -> {group}/cgroup.freeze",
@@ -302,6 +315,32 @@ fn frozen_group(
     let manager = Manager::of_all(cpus, cgroup);
     let group = manager.map(|manager| (manager, members.threads.clone()));
     group.into_iter().collect()
+}
+
+/// A group of our own for threads of the kernel, in which their CPU time is counted. They cannot be frozen: the manager
+/// takes their priority from them once the budget is used up.
+fn group_of_kernel_threads(
+    request: &ReservationRequest,
+    root: &Path,
+    members: &TargetMembers,
+    changes: &mut Vec<Change>,
+) -> Result<Vec<ManagedGroup>, PlanError> {
+    let cpu = one_cpu(request).ok_or_else(|| {
+        not_supported(
+            request,
+            "gives the threads of interrupts a budget on one CPU",
+            "name one CPU",
+        )
+    })?;
+    let own = own_group(root);
+    let directory = own.join(&request.domain);
+    changes.extend([Change::mkdir(&own), Change::mkdir(&directory)]);
+    changes.extend(members.moves(false, &directory));
+    let manager = Manager {
+        demoted: members.threads.clone(),
+        ..Manager::of_one_cpu(cpu, directory)
+    };
+    Ok(vec![(manager, members.threads.clone())])
 }
 
 /// A group of our own below that of a container or unit, whose own freezer is its manager's: `pause`, `exec` and

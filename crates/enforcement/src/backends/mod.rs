@@ -86,6 +86,8 @@ pub struct BackendFitness {
     pub guarantees_budget: bool,
     /// Whether it keeps the domain from more than the budget.
     pub enforces_budget: bool,
+    /// Whether threads of the kernel, such as those that receive packets, can have its budgets there.
+    pub kernel_threads: bool,
     /// What the host lacks for it.
     pub missing: Vec<MissingRequirement>,
 }
@@ -99,6 +101,10 @@ pub fn fitness(host: &HostCapabilities) -> Vec<BackendFitness> {
             works: missing.is_empty(),
             guarantees_budget: backend.guarantees_budget(),
             enforces_budget: backend.has_budget(),
+            kernel_threads: missing.is_empty()
+                && backend.guarantees_budget()
+                && backend.traits().kernel_threads
+                && host.has(Feature::ReceiveThreads),
             missing,
         }
     });

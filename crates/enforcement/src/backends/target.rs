@@ -121,6 +121,7 @@ impl TargetMembers {
             Target::Processes(pids) => Self::of_processes(request, pids, view)?,
             Target::Threads(tids) => Self::of_threads(request, tids, view)?,
             Target::Machine(machine) => Self::of_threads(request, &machine.vcpus, view)?,
+            Target::Interrupts(interrupts) => Self::of_threads(request, &interrupts.threads, view)?,
             Target::Cgroup(path) | Target::NamedCgroup(NamedCgroup { cgroup: path, .. }) => {
                 Self::of_cgroup(request, path, v2_root, view)?
             }

@@ -3,12 +3,11 @@
 mod boost;
 mod escape;
 mod rest;
+mod stop_control;
 mod usage_meter;
 
 use std::fs::{File, OpenOptions};
-use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +22,8 @@ use tailbound_trigger::trigger;
 use self::boost::Boost;
 use self::escape::EscapeSign;
 use self::rest::DomainRest;
+use self::stop_control::BackgroundUse;
+pub(super) use self::stop_control::StopControl;
 use self::usage_meter::UsageMeter;
 use super::budget_seqlock::BudgetSeqlock;
 use super::error::ManagerError;
@@ -67,19 +68,12 @@ pub struct ServedDomain {
     /// The fixed priority of the domain's threads (set elsewhere); the manager looks at higher
     /// ones first.
     pub priority: Priority,
+    /// Threads of the kernel in the cgroup, which have the priority only while there is budget; none where the cgroup is
+    /// frozen.
+    pub demoted: Vec<u32>,
     /// The first grid point (CLOCK_MONOTONIC); `None` is when the manager takes the domain up.
     /// Until then the domain stands still.
     pub first_replenishment: Option<Instant>,
-}
-
-/// `cgroup.freeze` of a cgroup, kept open.
-#[derive(Debug)]
-pub(super) struct FreezeControl(File);
-
-impl FreezeControl {
-    pub(super) fn set(&self, frozen: bool) -> io::Result<()> {
-        self.0.write_all_at(if frozen { b"1" } else { b"0" }, 0)
-    }
 }
 
 /// A domain in the manager's hands. Dropping it thaws it.
@@ -90,7 +84,7 @@ pub(super) struct ServedState {
     pub(super) number: u64,
     pub(super) priority: Priority,
     pub(super) ledger: Arc<Ledger>,
-    pub(super) freeze: Arc<FreezeControl>,
+    pub(super) stop: Arc<StopControl>,
     pub(super) budget_seqlock: Arc<BudgetSeqlock>,
     /// The number of the last posted budget that was taken up.
     posted_seen: u64,
@@ -122,6 +116,7 @@ pub(super) struct ServedState {
     standby: Option<Instant>,
     /// What was used under boosts that are over.
     boosted: Duration,
+    background: BackgroundUse,
     stalled: bool,
     escape: EscapeSign,
 }
@@ -135,7 +130,7 @@ impl ServedState {
     ) -> Result<Self, ManagerError> {
         let cpus = domain.other_cpus.len() as u64 + 1;
         let parameters = checked_parameters(&domain.name, domain.budget, domain.period, cpus)?;
-        let freeze = open_control(&domain.cgroup, "cgroup.freeze", true)?;
+        let stop = StopControl::open(domain)?;
         let meter = UsageMeter::open(domain, cpu)?;
         let alarm = match options.detection {
             // The use of other CPUs sets off no alarm here: the clock tells when the budget can be used up at the
@@ -160,7 +155,8 @@ impl ServedState {
             number: OPENED.fetch_add(1, Ordering::Relaxed),
             priority: domain.priority,
             ledger,
-            freeze: Arc::new(FreezeControl(freeze)),
+            stop: Arc::new(stop),
+            background: BackgroundUse::default(),
             budget_seqlock: Arc::default(),
             posted_seen: 0,
             place: None,
@@ -358,7 +354,10 @@ impl ServedState {
         let used = match self.meter.used_here() {
             Some(Ok(here)) => here.max(self.used_accounted),
             Some(Err(_)) => self.used_accounted,
-            None => self.metered(),
+            None => {
+                let metered = self.metered();
+                metered.saturating_sub(self.background.total(metered))
+            }
         };
         let newly = used.saturating_sub(self.used_accounted);
         self.used_accounted = used;
@@ -440,7 +439,7 @@ impl ServedState {
             "a domain that is held for the allowance stands still"
         );
         let before = Monotonic.now();
-        let outcome = self.freeze.set(freeze);
+        let outcome = self.stop.set(freeze);
         self.ledger
             .note_switch(Monotonic.now().saturating_since(before));
         if outcome.is_ok() {
@@ -450,6 +449,9 @@ impl ServedState {
                 trigger!("ds_freeze.thawed", self.number, before.as_nanos());
             }
             self.ledger.set_frozen(freeze);
+            if self.stop.leaves_running() {
+                self.pass_to_background(freeze);
+            }
             return;
         }
         self.ledger.count_failure();
@@ -503,7 +505,23 @@ impl ServedState {
             self.boosted <= metered,
             "no more is used under boosts than in all"
         );
-        metered.saturating_sub(self.boosted)
+        let in_background = self.background.total(metered);
+        metered
+            .saturating_sub(self.boosted)
+            .saturating_sub(in_background)
+    }
+
+    /// Begins or ends the time in which its threads go on without priority and budget.
+    fn pass_to_background(&mut self, begins: bool) {
+        let metered = self.metered();
+        match begins {
+            true => {
+                self.background.begin(metered);
+                // The alarm would go off all the while.
+                self.stop_watching();
+            }
+            false => self.background.end(metered),
+        }
     }
 
     /// CPU time used since the domain was taken up; as before where the kernel does not tell.
@@ -539,10 +557,10 @@ fn take_posted(
 }
 
 impl ServedState {
-    /// Thaws it for good.
+    /// Lets it run for good, without the manager.
     pub(super) fn let_go(&self) {
         // Nothing can be done about a failure here: it means that the cgroup is gone.
-        let _gone = self.freeze.set(false);
+        let _gone = self.stop.let_go();
         self.ledger.set_frozen(false);
     }
 }

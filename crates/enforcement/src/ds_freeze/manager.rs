@@ -18,7 +18,7 @@ use crate::audit::Bell;
 
 use super::RealTimeLimit;
 use super::budget_seqlock::BudgetSeqlock;
-use super::domain::{FreezeControl, LONGEST_BOOST, ServedDomain, ServedState, checked_parameters};
+use super::domain::{LONGEST_BOOST, ServedDomain, ServedState, StopControl, checked_parameters};
 use super::error::ManagerError;
 use super::heartbeat::HeartbeatRow;
 use super::ledger::{Ledger, LedgerSnapshot};
@@ -100,7 +100,7 @@ struct ServedHandle {
     number: u64,
     cpus: u64,
     ledger: Arc<Ledger>,
-    freeze: Arc<FreezeControl>,
+    stop: Arc<StopControl>,
     budget_seqlock: Arc<BudgetSeqlock>,
 }
 
@@ -245,7 +245,7 @@ impl CpuManager {
             return Err(self.unknown(domain));
         };
         if outcome.is_err() {
-            let _gone = handle.freeze.set(false);
+            let _gone = handle.stop.let_go();
         }
         outcome.map(|()| handle.ledger.snapshot())
     }
@@ -381,7 +381,7 @@ impl CpuManager {
             let _panicked = thread.join();
         }
         for handle in self.lock().values() {
-            let _gone = handle.freeze.set(false);
+            let _gone = handle.stop.let_go();
         }
         match ended {
             true => Ok(()),
@@ -425,7 +425,7 @@ fn handle_of(state: &ServedState) -> ServedHandle {
         number: state.number,
         cpus: state.cpus,
         ledger: Arc::clone(&state.ledger),
-        freeze: Arc::clone(&state.freeze),
+        stop: Arc::clone(&state.stop),
         budget_seqlock: Arc::clone(&state.budget_seqlock),
     }
 }

@@ -43,7 +43,8 @@ pub struct Probe {
 impl Probe {
     fn of(held: &HeldDomain, v2_root: Option<&Path>) -> Option<Self> {
         let request = &held.request;
-        if matches!(request.target, Target::XenDomain(_)) {
+        // A device has no members that come and go.
+        if matches!(request.target, Target::XenDomain(_) | Target::Interrupts(_)) {
             return None;
         }
         let home = v2_root.zip(request.target.cgroup()).map(|(root, path)| {

@@ -308,8 +308,9 @@ impl Journal {
     fn take_in(&mut self, record: Record) {
         match &record {
             Record::Domain { request, .. } => debug_assert!(
-                self.history.domain(&request.domain).is_none(),
-                "a domain stands once"
+                (self.history.domain(&request.domain))
+                    .is_none_or(|held| held.request.interface == request.interface),
+                "a domain stands once, and more threads change nothing of its interface"
             ),
             Record::Intent(entry) => {
                 let before = self.history.domains.iter().flat_map(|held| &held.entries);

@@ -19,7 +19,7 @@ pub const JOURNAL_VERSION: u32 = 2;
 pub enum Record {
     /// Whose journal it is; the first line.
     Owner(Owner),
-    /// A reservation is about to be made.
+    /// A reservation is about to be made, or extended to threads that came with it.
     Domain {
         /// What was asked for.
         request: ReservationRequest,
@@ -184,13 +184,7 @@ impl JournalHistory {
             Record::Domain {
                 request,
                 inheritance,
-            } => self.domains.push(HeldDomain {
-                request,
-                inheritance,
-                entries: Vec::new(),
-                first_period: true,
-                pending: Pending::default(),
-            }),
+            } => self.begin(request, inheritance),
             Record::Held {
                 request,
                 inheritance,
@@ -236,6 +230,20 @@ impl JournalHistory {
             Record::Ended { domain } => {
                 self.domains.retain(|held| held.request.domain != domain);
             }
+        }
+    }
+
+    /// Adds a reservation that is about to be made; one that stands already is for more threads from now on.
+    fn begin(&mut self, request: ReservationRequest, inheritance: Inheritance) {
+        match self.domain_mut(&request.domain) {
+            Some(held) => (held.request, held.inheritance) = (request, inheritance),
+            None => self.domains.push(HeldDomain {
+                request,
+                inheritance,
+                entries: Vec::new(),
+                first_period: true,
+                pending: Pending::default(),
+            }),
         }
     }
 

@@ -218,6 +218,7 @@ impl TestDomain {
             budget,
             period,
             priority: Priority(50),
+            demoted: Vec::new(),
             first_replenishment: None,
         }
     }

@@ -6,6 +6,7 @@ mod escapes;
 pub mod fake_kernel;
 mod full_disk;
 mod group_servers;
+mod interrupts;
 mod journals;
 mod machines;
 mod members;

@@ -64,6 +64,12 @@ pub(super) fn probe() -> HostCapabilities {
         false => "run in dom0 of a Xen that was built with SCHED_RTDS and booted with sched=rtds",
     };
     host.note(Feature::XenRtds, xen_rtds(), remedy);
+    let remedy = "run as root of the host and of its network namespace, on Linux 5.12 or later";
+    host.note(
+        Feature::ReceiveThreads,
+        crate::interrupts::receive_threads(),
+        remedy,
+    );
     host
 }
 

@@ -1,6 +1,6 @@
 //! Hosts.
 
-use super::Check;
+use super::{Check, interrupts};
 use crate::description::DomainKind;
 use crate::host::{Host, Placement};
 use crate::interface::CpuSet;
@@ -38,6 +38,7 @@ pub(super) fn hosts(check: &mut Check<'_>) {
         overheads(check, &place, host);
         frame(check, &place, name, host);
         super::interference::interference(check, &place, host);
+        interrupts::interrupts(check, &place, name, host);
         if host.placement == Placement::Global && host.working_cpus().is_empty() {
             check.error(
                 &place.key("placement"),

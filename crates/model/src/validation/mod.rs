@@ -11,6 +11,7 @@ mod domains;
 mod experiment;
 mod hosts;
 mod interference;
+mod interrupts;
 mod local_modes;
 mod locks;
 mod machines;

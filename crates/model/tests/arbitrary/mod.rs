@@ -9,10 +9,11 @@ use proptest::prelude::*;
 use tailbound_model::{
     AgentDescription, AgentLink, AgentPlace, Arrivals, BackendKind, BackendOptions, Bin,
     BudgetScope, Builtin, ChangePolicy, Cpu, CpuWeight, Description, Domain, DomainKind,
-    ExecutionTime, Experiment, Gaps, Host, Interference, InterferenceKind, LocalMode, Metric, Mode,
-    ModeChanges, NiceValue, Percent, PercentagePoints, Percentile, Placement, PoissonState,
-    Precedence, Priority, Protocol, Request, RequestsMeanwhile, Reservation, Scheduling, Sections,
-    Service, Slo, Task, TaskStart, Trigger, Variant, WhenEmpty,
+    ExecutionTime, Experiment, Gaps, Host, Interference, InterferenceKind, InterruptHandling,
+    LocalMode, Metric, Mode, ModeChanges, NiceValue, Percent, PercentagePoints, Percentile,
+    Placement, PoissonState, Precedence, Priority, Protocol, ReceiveContext, Request,
+    RequestsMeanwhile, Reservation, Scheduling, Sections, Service, Slo, Task, TaskStart, Trigger,
+    Variant, WhenEmpty,
 };
 use tailbound_time::{Duration, Rate};
 
@@ -37,7 +38,7 @@ pub fn description() -> impl Strategy<Value = Description> {
                 name,
                 description: text,
                 seed,
-                hosts: BTreeMap::from([("host".into(), host())]),
+                hosts: BTreeMap::from([("host".into(), host(seed))]),
                 domains: BTreeMap::new(),
                 services: BTreeMap::new(),
                 modes: BTreeMap::new(),
@@ -65,10 +66,28 @@ pub fn description() -> impl Strategy<Value = Description> {
         })
 }
 
-fn host() -> Host {
+fn host(seed: u64) -> Host {
+    let thread = InterruptHandling {
+        cpus: BTreeSet::from([Cpu(CPUS - 1)]),
+        receive: ReceiveContext::Thread,
+        priority: Some(Priority(1 + (seed % 90) as u8)),
+        budget: Some(Duration::from_micros(100)),
+        period: Some(Duration::from_millis(1 + seed % 50)),
+        backend: [None, Some(BackendKind::RtGroup)][seed as usize / 2 % 2],
+    };
+    let softirq = InterruptHandling {
+        cpus: thread.cpus.clone(),
+        receive: ReceiveContext::Softirq,
+        priority: None,
+        budget: None,
+        period: None,
+        backend: None,
+    };
+    let both = [("eth0".to_owned(), thread), ("41".to_owned(), softirq)];
     Host {
         housekeeping: BTreeSet::from([Cpu(CPUS - 1)]),
         interference: vec![interference()],
+        interrupts: both.into_iter().take(seed as usize % 3).collect(),
         ..Host::of((0..CPUS).map(Cpu).collect())
     }
 }

@@ -6,6 +6,7 @@
 //! ones, controllers are switched on and off by name, and no group below the root has both members and groups with
 //! controllers.
 
+mod devices;
 mod disk;
 mod legacy_real_time;
 mod managers;
@@ -17,6 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tailbound_linux::interrupts::InterruptParts;
 use tailbound_linux::named_cgroup::NameError;
 use tailbound_linux::process::RunTimes;
 use tailbound_linux::scheduling::{RESET_ON_FORK, parse_cpu_list};
@@ -452,6 +454,10 @@ impl KernelView for FakeKernel {
         })
     }
 
+    fn interrupt_parts(&self, name: &str) -> io::Result<InterruptParts> {
+        devices::parts(&self.lock().state, name)
+    }
+
     fn processes_in(&self, cgroup: &Path) -> io::Result<Vec<u32>> {
         let inside = self.lock();
         let state = &inside.state;
@@ -580,6 +586,7 @@ impl KernelState for FakeKernel {
             let held = held.ok_or(io::ErrorKind::NotFound)?;
             if name != "cgroup.subtree_control" {
                 value.clone_into(held);
+                devices::follow(state, file, value);
                 return Ok(());
             }
             let mut on: BTreeSet<&str> = held.split_whitespace().collect();
