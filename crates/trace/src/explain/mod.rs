@@ -22,6 +22,9 @@ mod subject;
 mod thread_log;
 mod withholding;
 
+#[cfg(test)]
+mod tests;
+
 pub use bands::{DEFAULT_QUANTILES, PICTURED_QUANTILES};
 pub use cause::Cause;
 pub use explanation::{CourseStretch, Explanation, LatencyPart, QuantileBand, SlowRequest};

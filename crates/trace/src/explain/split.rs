@@ -14,6 +14,7 @@ pub(crate) struct PhaseParts {
     network: PartId,
     queued: PartId,
     other_work: PartId,
+    place: PartId,
     execution: PartId,
     awaits: PartId,
     untold: PartId,
@@ -27,6 +28,7 @@ impl PhaseParts {
             network: parts.number(Cause::Network, ""),
             queued: parts.number(Cause::Queued, ""),
             other_work: parts.number(Cause::Queued, "work of the service for no request"),
+            place: parts.number(Cause::Queued, "a place in flight"),
             execution: parts.number(Cause::Execution, ""),
             awaits: parts.number(Cause::Blocked, "waits for another program"),
             untold: parts.number(Cause::Untold, ""),
@@ -48,6 +50,7 @@ pub(crate) struct Stretch {
 pub(crate) struct RequestPhases {
     intended: u64,
     taken_up: u64,
+    sent: u64,
     begin: u64,
     handed_over: u64,
     end: u64,
@@ -57,6 +60,8 @@ pub(crate) struct RequestPhases {
     writer: Option<u32>,
     connection: u32,
     generator: Option<u32>,
+    /// Whether it is known when it was worked on.
+    is_followed: bool,
 }
 
 impl RequestPhases {
@@ -78,6 +83,9 @@ impl RequestPhases {
         Self {
             intended,
             taken_up,
+            sent: row
+                .sent
+                .map_or(begin, |sent| within(sent.as_nanos(), taken_up).min(begin)),
             begin,
             handed_over,
             end,
@@ -86,6 +94,7 @@ impl RequestPhases {
             writer: work.map(|work| work.writer).or(serving),
             connection: connection.unwrap_or(NOBODY),
             generator,
+            is_followed: work.is_some(),
         }
     }
 
@@ -94,6 +103,7 @@ impl RequestPhases {
         Self {
             intended: job.release,
             taken_up: job.release,
+            sent: job.release,
             begin: job.release,
             handed_over: job.completion,
             end: job.completion,
@@ -102,6 +112,7 @@ impl RequestPhases {
             writer: Some(job.thread),
             connection: NOBODY,
             generator: None,
+            is_followed: true,
         }
     }
 
@@ -123,26 +134,31 @@ impl RequestPhases {
         add(fixed.generator, self.taken_up - self.intended);
         let log_of =
             |thread: Option<u32>| thread.and_then(|thread| host.thread(thread)?.log.as_ref());
-        match log_of(self.reader) {
-            None => add(fixed.untold, self.begin - self.taken_up),
-            Some(log) => {
-                scratch.clear();
-                log.add_sums(self.taken_up, self.begin, scratch);
-                add(fixed.queued, scratch.running);
-                add(fixed.other_work, scratch.running_for_nobody);
-                add(fixed.network, scratch.idle);
-                let mut covered = scratch.running + scratch.running_for_nobody + scratch.idle;
-                for (number, nanos) in scratch
-                    .kept
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, nanos)| **nanos > 0)
-                {
-                    add(PartId(number as u32), *nanos);
-                    covered += nanos;
-                }
-                add(fixed.uncovered, self.begin - self.taken_up - covered);
+        for (from, to, idle) in self.waits(fixed) {
+            let Some(log) = log_of(self.reader) else {
+                add(fixed.untold, to - from);
+                continue;
+            };
+            scratch.clear();
+            log.add_sums(from, to, scratch);
+            let (for_others, for_nobody) = match self.is_followed {
+                true => (fixed.queued, fixed.other_work),
+                false => (fixed.untold, fixed.untold),
+            };
+            add(for_others, scratch.running);
+            add(for_nobody, scratch.running_for_nobody);
+            add(idle, scratch.idle);
+            let mut covered = scratch.running + scratch.running_for_nobody + scratch.idle;
+            for (number, nanos) in scratch
+                .kept
+                .iter()
+                .enumerate()
+                .filter(|(_, nanos)| **nanos > 0)
+            {
+                add(PartId(number as u32), *nanos);
+                covered += nanos;
             }
+            add(fixed.uncovered, to - from - covered);
         }
         self.later_stretches(host, fixed, &mut |stretch| {
             add(stretch.part, stretch.end - stretch.start)
@@ -157,17 +173,19 @@ impl RequestPhases {
             part: fixed.generator,
         }];
         let mut push = |stretch: Stretch| stretches.push(stretch);
-        let waiting = |segment: Segment| match segment.activity {
-            Activity::Running if segment.owner == NOBODY => fixed.other_work,
-            Activity::Running => fixed.queued,
-            Activity::Idle => fixed.network,
-            Activity::Kept(part) => part,
-        };
         let log_of =
             |thread: Option<u32>| thread.and_then(|thread| host.thread(thread)?.log.as_ref());
-        let span = (self.taken_up, self.begin);
         let missing = self.reader.map_or(fixed.untold, |_| fixed.uncovered);
-        cover(log_of(self.reader), span, missing, waiting, &mut push);
+        for (from, to, idle) in self.waits(fixed) {
+            let waiting = |segment: Segment| match segment.activity {
+                Activity::Running if !self.is_followed => fixed.untold,
+                Activity::Running if segment.owner == NOBODY => fixed.other_work,
+                Activity::Running => fixed.queued,
+                Activity::Idle => idle,
+                Activity::Kept(part) => part,
+            };
+            cover(log_of(self.reader), (from, to), missing, waiting, &mut push);
+        }
         self.later_stretches(host, fixed, &mut push);
         stretches.retain(|stretch| stretch.start < stretch.end);
         stretches.dedup_by(|next, stretch| {
@@ -178,6 +196,15 @@ impl RequestPhases {
             same
         });
         stretches
+    }
+
+    /// The two spans in which it waits, and what the time is in which its thread is idle meanwhile: for a place in
+    /// flight, and then for its way to the service.
+    fn waits(&self, fixed: &PhaseParts) -> [(u64, u64, PartId); 2] {
+        [
+            (self.taken_up, self.sent, fixed.place),
+            (self.sent, self.begin, fixed.network),
+        ]
     }
 
     /// The stretches from when it was taken up: its own work, and the way back.

@@ -1,0 +1,4 @@
+//! Integration tests of recordings and explanations.
+
+mod scenario;
+mod scenarios;
