@@ -52,7 +52,7 @@ pub use modes::{
 pub use reservation::{OptionPlace, ReservationArguments};
 pub use subject::AnswerSubject;
 pub use trace::{
-    ExplainArguments, TraceArguments, TraceExportArguments, TraceRecordArguments,
+    ExplainArguments, TraceArguments, TraceExportArguments, TraceFileFormat, TraceRecordArguments,
     TraceReportArguments, TraceWhat,
 };
 use values::{limit_stanza, listen_address, probability, scale, scheduling, server_rule};

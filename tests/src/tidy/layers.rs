@@ -5,7 +5,7 @@ use super::Finding;
 /// The crates, lowest first. A crate depends on crates of lower layers, never on its own layer
 /// or a higher one (ARCHITECTURE.md, "Dependencies").
 pub const LAYERS: [&[&str]; 12] = [
-    &["time", "fourier", "shared-memory", "epoch-model", "nri"],
+    &["time", "fourier", "shared-memory", "epoch-model", "nri", "perfetto"],
     &["model"],
     &["distribution", "execution-time", "reservation", "trace"],
     &["analysis", "simulator"],

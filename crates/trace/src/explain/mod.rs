@@ -24,3 +24,4 @@ pub use bands::DEFAULT_QUANTILES;
 pub use cause::Cause;
 pub use explanation::{CourseStretch, Explanation, LatencyPart, QuantileBand, SlowRequest};
 pub use pass::{ExplainOptions, explain};
+pub(crate) use withholding::DomainState;

@@ -148,4 +148,4 @@ fn whole_pages(pages: &[u8]) -> Vec<&[u8]> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
