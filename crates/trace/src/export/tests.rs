@@ -114,6 +114,32 @@ fn csv_has_a_line_for_each_event() {
     assert_eq!(lines.len(), 9);
 }
 
+#[test]
+fn a_number_that_another_thread_has_again_has_its_name_from_then_on() {
+    let mut recording = SyntheticRecording::new(1);
+    let wake = |name: &str| KernelEventKind::Waking {
+        thread: 7,
+        name: name.into(),
+        target_cpu: 0,
+    };
+    recording.push(1_000, 0, 3, wake("old"));
+    recording.push(2_000, 0, 7, KernelEventKind::Exit { thread: 7 });
+    let new = KernelEventKind::NewThread {
+        thread: 7,
+        name: "new".into(),
+        same_process: false,
+    };
+    recording.push(3_000, 0, 3, new);
+    recording.push(4_000, 0, 7, KernelEventKind::Idle { begins: true });
+    let bytes = recording.to_bytes();
+    let mut out = Vec::new();
+    write_csv(&Recording::open(&bytes[..]).unwrap(), &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[2].starts_with("2000,0,7,old,"), "{text}");
+    assert!(lines[4].starts_with("4000,0,7,new,"), "{text}");
+}
+
 /// Whether a program of another project is here; says so if not.
 fn is_here(program: &str) -> bool {
     let here = Command::new(program).arg("--version").output().is_ok();

@@ -240,3 +240,79 @@ fn a_garbled_chunk_costs_its_events_alone() {
     let (events, loss) = events_of(&bytes);
     assert_eq!((events.len(), events[0].cpu, loss.unreadable), (1, 1, 1));
 }
+
+/// The recording with a byte of the chunk garbled in which the text stands.
+fn garbled_at(recording: &SyntheticRecording, text: &[u8]) -> Vec<u8> {
+    let mut bytes = recording.to_bytes();
+    let windows = bytes.windows(text.len());
+    let place = windows.clone().position(|window| window == text).unwrap();
+    bytes[place] ^= 0x20;
+    bytes
+}
+
+/// Two loads of one request each.
+fn two_loads() -> SyntheticRecording {
+    let mut recording = SyntheticRecording::new(1);
+    for (service, intended) in [("first", 0x1111_2222_3333), ("second", 0x4444_5555_6666)] {
+        let load = RecordedLoad {
+            service: service.into(),
+            ..RecordedLoad::default()
+        };
+        let at = Instant::from_nanos(intended);
+        let row = RequestRow {
+            task: 0,
+            client: 0,
+            intended: at,
+            taken_up: at,
+            sent: Some(at),
+            replied: at,
+            answered: true,
+            warm_up: false,
+        };
+        recording.loads.push((load, vec![row]));
+    }
+    recording
+}
+
+/// The services of the loads, with how many requests each has.
+fn loads_of(bytes: &[u8]) -> (Vec<(String, usize)>, Vec<String>) {
+    let recording = Recording::open(bytes).unwrap();
+    let loads = recording.loads().unwrap().into_iter();
+    let loads = loads.map(|(load, place)| (load.service, recording.requests(&place).count()));
+    (loads.collect(), recording.remarks().to_vec())
+}
+
+#[test]
+fn garbled_loads_and_requests_are_left_out_and_told() {
+    let recording = two_loads();
+    let (loads, remarks) = loads_of(&recording.to_bytes());
+    assert_eq!(loads, [("first".to_string(), 1), ("second".into(), 1)]);
+    assert_eq!(remarks, Vec::<String>::new());
+    let row = 0x4444_5555_6666_u64.to_le_bytes();
+    let (loads, remarks) = loads_of(&garbled_at(&recording, &row));
+    assert_eq!(loads, [("first".to_string(), 1), ("second".into(), 0)]);
+    assert!(
+        remarks[0].contains("requests of a load cannot be read"),
+        "{remarks:?}"
+    );
+    // Requests of a load whose names are lost are nobody's, and not those of the load before.
+    let (loads, remarks) = loads_of(&garbled_at(&recording, b"second"));
+    assert_eq!(loads, [("first".to_string(), 1)]);
+    assert!(remarks[0].contains("the names of a load"), "{remarks:?}");
+}
+
+#[test]
+fn a_garbled_end_is_a_missing_end() {
+    let mut recording = two_loads();
+    recording.end = Some(RecordingEnd {
+        remarks: vec!["marked".into()],
+        ..RecordingEnd::default()
+    });
+    let (loads, remarks) = loads_of(&garbled_at(&recording, b"marked"));
+    assert_eq!(loads.len(), 2);
+    assert!(remarks[0].contains("the sums at the end"), "{remarks:?}");
+    assert!(remarks[1].contains("has no end"), "{remarks:?}");
+    let bytes = garbled_at(&recording, b"2026-01-01");
+    let refusal = Recording::open(&bytes[..]).unwrap_err().to_string();
+    assert!(refusal.contains("no readable header"), "{refusal}");
+}
