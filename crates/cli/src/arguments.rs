@@ -54,7 +54,7 @@ pub use program_trace::{LockTraceArguments, TriggerArguments, TriggerRequest};
 pub use reservation::{OptionPlace, ReservationArguments};
 pub use subject::AnswerSubject;
 pub use trace::{
-    ExplainArguments, TraceArguments, TraceExportArguments, TraceRecordArguments,
+    ExplainArguments, TraceArguments, TraceExportArguments, TraceFileFormat, TraceRecordArguments,
     TraceReportArguments, TraceWhat,
 };
 use values::{limit_stanza, listen_address, probability, scale, scheduling, server_rule};

@@ -6,15 +6,13 @@ use std::io::{self, Read, Write};
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::tracefs::TraceInstance;
 use tailbound_time::{Clock, Duration, Instant};
-use tailbound_trace::kernel::{EventLayout, PageEvents, page_bytes};
+use tailbound_trace::kernel::{EventLayout, LONGEST_PAGE, PageEvents, page_bytes};
 use tailbound_trace::recording::ClockError;
 
 /// How many marks are written.
 const MARKS: usize = 64;
 /// The beginning of a mark's text.
 const MARK: &str = "tailbound clock ";
-/// Bytes of the largest page of a ring buffer.
-pub(crate) const LARGEST_PAGE: usize = 1 << 16;
 
 /// Writes marks into an instance that records nothing else, each between two readings of the clock, and compares
 /// them with the events that they become.
@@ -38,7 +36,7 @@ pub(crate) fn check_clock(
     }
     instance.write("tracing_on", "0")?;
     let mut marks = Vec::new();
-    let mut page = vec![0; LARGEST_PAGE];
+    let mut page = vec![0; LONGEST_PAGE];
     for (_, file) in pages {
         while let Some(length) = read_page(file, &mut page)? {
             marks.extend(marks_of(&page[..length], &layout));

@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::io;
 
+use tailbound_trace::kernel::LONGEST_PAGE;
 use tailbound_trace::recording::{ChunkKind, ChunkWriter};
 
-use crate::clock_check::{LARGEST_PAGE, read_page};
+use crate::clock_check::read_page;
 
 /// Bytes of pages that are gathered before they are written as one chunk.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -26,7 +27,7 @@ impl PageSource {
             kind,
             cpu,
             pages,
-            gathered: Vec::with_capacity(CHUNK_BYTES + LARGEST_PAGE),
+            gathered: Vec::with_capacity(CHUNK_BYTES + LONGEST_PAGE),
         }
     }
 
@@ -37,7 +38,7 @@ impl PageSource {
     pub(crate) fn drain(&mut self, out: &mut ChunkWriter<impl io::Write>) -> io::Result<()> {
         loop {
             let start = self.gathered.len();
-            self.gathered.resize(start + LARGEST_PAGE, 0);
+            self.gathered.resize(start + LONGEST_PAGE, 0);
             let page = read_page(&mut self.pages, &mut self.gathered[start..]);
             let length = page.as_ref().ok().copied().flatten();
             self.gathered.truncate(start + length.unwrap_or(0));

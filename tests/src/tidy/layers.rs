@@ -12,6 +12,7 @@ pub const LAYERS: [&[&str]; 12] = [
         "trigger",
         "epoch-model",
         "nri",
+        "perfetto",
     ],
     &["model", "lock-trace"],
     &["distribution", "execution-time", "reservation", "trace"],

@@ -89,6 +89,10 @@ pub struct TraceExportArguments {
     /// The file, or for CTF the folder, that is written.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
+    /// A schedule of the same description (HOST.cpuN.perfetto-trace of `tailbound simulate --export-schedule`), beside
+    /// the recording; for Perfetto alone. May be repeated.
+    #[arg(long, value_name = "FILE")]
+    pub simulated: Vec<PathBuf>,
 }
 
 /// Formats of other tools.

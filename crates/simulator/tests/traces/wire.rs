@@ -17,12 +17,102 @@ type Field = (u64, &'static str, Kind);
 
 const TRACE: &[Field] = &[(1, "packet", Kind::Message(PACKET))];
 const PACKET: &[Field] = &[
+    (1, "ftrace_events", Kind::Message(BUNDLE)),
+    (2, "process_tree", Kind::Message(PROCESSES)),
     (8, "timestamp", Kind::Number),
     (10, "trusted_packet_sequence_id", Kind::Number),
     (11, "track_event", Kind::Message(EVENT)),
     (12, "interned_data", Kind::Message(INTERNED)),
     (13, "sequence_flags", Kind::Number),
     (60, "track_descriptor", Kind::Message(TRACK)),
+];
+const BUNDLE: &[Field] = &[
+    (1, "cpu", Kind::Number),
+    (2, "event", Kind::Message(KERNEL_EVENT)),
+    (3, "lost_events", Kind::Number),
+];
+const KERNEL_EVENT: &[Field] = &[
+    (1, "timestamp", Kind::Number),
+    (2, "pid", Kind::Number),
+    (4, "sched_switch", Kind::Message(SWITCH)),
+    (
+        13,
+        "cpu_idle",
+        Kind::Message(&[(1, "state", Kind::Number), (2, "cpu_id", Kind::Number)]),
+    ),
+    (20, "sched_waking", Kind::Message(WAKING)),
+    (
+        24,
+        "softirq_entry",
+        Kind::Message(&[(1, "vec", Kind::Number)]),
+    ),
+    (
+        25,
+        "softirq_exit",
+        Kind::Message(&[(1, "vec", Kind::Number)]),
+    ),
+    (
+        36,
+        "irq_handler_entry",
+        Kind::Message(&[(1, "irq", Kind::Number), (2, "name", Kind::Text)]),
+    ),
+    (
+        37,
+        "irq_handler_exit",
+        Kind::Message(&[(1, "irq", Kind::Number), (2, "ret", Kind::Number)]),
+    ),
+    (235, "task_newtask", Kind::Message(NEW_TASK)),
+    (
+        236,
+        "task_rename",
+        Kind::Message(&[(1, "pid", Kind::Number), (3, "newcomm", Kind::Text)]),
+    ),
+    (
+        238,
+        "sched_process_exit",
+        Kind::Message(&[(2, "pid", Kind::Number)]),
+    ),
+    (329, "sys_enter", Kind::Message(&[(1, "id", Kind::Number)])),
+    (
+        330,
+        "sys_exit",
+        Kind::Message(&[(1, "id", Kind::Number), (2, "ret", Kind::Number)]),
+    ),
+];
+const SWITCH: &[Field] = &[
+    (1, "prev_comm", Kind::Text),
+    (2, "prev_pid", Kind::Number),
+    (3, "prev_prio", Kind::Number),
+    (4, "prev_state", Kind::Number),
+    (5, "next_comm", Kind::Text),
+    (6, "next_pid", Kind::Number),
+    (7, "next_prio", Kind::Number),
+];
+const WAKING: &[Field] = &[
+    (1, "comm", Kind::Text),
+    (2, "pid", Kind::Number),
+    (5, "target_cpu", Kind::Number),
+];
+const NEW_TASK: &[Field] = &[
+    (1, "pid", Kind::Number),
+    (2, "comm", Kind::Text),
+    (3, "clone_flags", Kind::Number),
+];
+const PROCESSES: &[Field] = &[
+    (
+        1,
+        "processes",
+        Kind::Message(&[(1, "pid", Kind::Number), (3, "cmdline", Kind::Text)]),
+    ),
+    (
+        2,
+        "threads",
+        Kind::Message(&[
+            (1, "tid", Kind::Number),
+            (2, "name", Kind::Text),
+            (3, "tgid", Kind::Number),
+        ]),
+    ),
 ];
 const INTERNED: &[Field] = &[
     (2, "event_names", Kind::Message(NAME)),
@@ -157,9 +247,12 @@ pub struct Shown {
     pub instants: BTreeMap<String, Vec<(String, u64)>>,
     /// Values of each counter: instant and value.
     pub counters: BTreeMap<String, Vec<(u64, u64)>>,
+    /// The kernel's events of each CPU: instant, thread and name.
+    pub kernel: BTreeMap<u64, Vec<(u64, u64, &'static str)>>,
     counting: BTreeSet<u64>,
-    names: BTreeMap<u64, String>,
-    facts: BTreeSet<u64>,
+    sequences: BTreeSet<u64>,
+    names: BTreeMap<(u64, u64), String>,
+    facts: BTreeSet<(u64, u64)>,
 }
 
 impl Shown {
@@ -169,23 +262,27 @@ impl Shown {
         let mut shown = Self::default();
         for (index, packet) in packets.iter().enumerate() {
             let cleared = packet.number("sequence_flags").unwrap_or(0) & 1 == 1;
-            if cleared != (index == 0) || packet.number("trusted_packet_sequence_id").is_none() {
+            let sequence = packet.number("trusted_packet_sequence_id");
+            let sequence = sequence.ok_or(format!("packet {index} is of no sequence"))?;
+            if cleared != shown.sequences.insert(sequence) {
                 return Err(format!("packet {index} has the wrong flags"));
             }
-            shown.packet(packet)?;
+            shown.packet(packet, sequence)?;
         }
         Ok(shown)
     }
 
-    fn packet(&mut self, packet: &Message) -> Result<(), String> {
+    fn packet(&mut self, packet: &Message, sequence: u64) -> Result<(), String> {
+        self.kernel_events(packet)?;
         for names in packet.messages("interned_data") {
             for name in names.messages("event_names") {
                 let iid = name.number("iid").ok_or("a name without a number")?;
                 let text = name.text("name").ok_or("a number without a name")?;
-                self.names.insert(iid, text.to_owned());
+                self.names.insert((sequence, iid), text.to_owned());
             }
             for name in names.messages("debug_annotation_names") {
-                self.facts.extend(name.number("iid"));
+                let iid = name.number("iid").ok_or("a name without a number")?;
+                self.facts.insert((sequence, iid));
             }
         }
         for track in packet.messages("track_descriptor") {
@@ -212,12 +309,25 @@ impl Shown {
             let at = packet
                 .number("timestamp")
                 .ok_or("an event without a time")?;
-            self.event(at, event)?;
+            self.event(at, event, sequence)?;
         }
         Ok(())
     }
 
-    fn event(&mut self, at: u64, event: &Message) -> Result<(), String> {
+    fn kernel_events(&mut self, packet: &Message) -> Result<(), String> {
+        for bundle in packet.messages("ftrace_events") {
+            let cpu = bundle.number("cpu").ok_or("a bundle without a CPU")?;
+            for event in bundle.messages("event") {
+                let at = event.number("timestamp").ok_or("an event without a time")?;
+                let thread = event.number("pid").ok_or("an event without a thread")?;
+                let (name, _) = event.0.last().ok_or("an event without a kind")?;
+                self.kernel.entry(cpu).or_default().push((at, thread, name));
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, at: u64, event: &Message, sequence: u64) -> Result<(), String> {
         let uuid = event
             .number("track_uuid")
             .ok_or("an event without a track")?;
@@ -230,12 +340,16 @@ impl Shown {
         };
         for fact in event.messages("debug_annotations") {
             let iid = fact.number("name_iid").ok_or("a fact without a name")?;
-            if !self.facts.contains(&iid) {
+            if !self.facts.contains(&(sequence, iid)) {
                 return Err("a fact before its name".into());
             }
         }
         let name = match (event.number("name_iid"), event.text("name")) {
-            (Some(iid), None) => self.names.get(&iid).ok_or("an unknown name")?.clone(),
+            (Some(iid), None) => self
+                .names
+                .get(&(sequence, iid))
+                .ok_or("an unknown name")?
+                .clone(),
             (None, text) => text.unwrap_or_default().to_owned(),
             _ => return Err("two names".into()),
         };

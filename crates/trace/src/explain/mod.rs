@@ -30,3 +30,4 @@ pub use cause::Cause;
 pub use explanation::{CourseStretch, Explanation, LatencyPart, QuantileBand, SlowRequest};
 pub use pass::{ExplainOptions, explain};
 pub use simulated::{ServiceActivity, SimulatedService};
+pub(crate) use withholding::DomainState;

@@ -14,6 +14,16 @@ pub enum ExportError {
     /// The header of the recording has a format of events that is none.
     #[error("the recording's header is garbled: {0}")]
     Layout(#[from] LayoutError),
+    /// A file that is no simulated schedule.
+    #[error(
+        "{name} is no schedule that `tailbound simulate --export-schedule` wrote (HOST.cpuN.perfetto-trace): {what}"
+    )]
+    Simulated {
+        /// The file.
+        name: String,
+        /// The fault.
+        what: String,
+    },
     /// The destination.
     #[error("the export cannot be written: {0}")]
     Write(#[from] io::Error),

@@ -5,6 +5,7 @@ mod csv;
 mod ctf;
 mod error;
 mod fields;
+mod perfetto;
 mod thread_names;
 mod trace_dat;
 
@@ -14,4 +15,5 @@ mod tests;
 pub use csv::write_csv;
 pub use ctf::write_ctf;
 pub use error::ExportError;
+pub use perfetto::{SimulatedTraces, write_perfetto};
 pub use trace_dat::write_trace_dat;

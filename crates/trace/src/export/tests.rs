@@ -1,12 +1,23 @@
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../../simulator/tests/traces/wire.rs"]
+#[allow(dead_code, reason = "tests of the simulator use the rest")]
+mod wire;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::process::Command;
 
-use super::{write_csv, write_ctf, write_trace_dat};
+use tailbound_perfetto::message::TrackDescriptor;
+use tailbound_perfetto::{PacketEvent, PacketWriter, SIMULATED_SEQUENCE};
+use tailbound_time::Instant;
+
+use super::{SimulatedTraces, write_csv, write_ctf, write_perfetto, write_trace_dat};
 use crate::kernel::{Interrupt, KernelEventKind, OffCpuState, Switch};
-use crate::recording::{RecordedProcess, RecordedThread, Recording};
+use crate::recording::{
+    RecordedDomain, RecordedLoad, RecordedProcess, RecordedThread, Recording, RequestRow,
+    SamplerDelay,
+};
 use crate::synthetic::SyntheticRecording;
 
 fn switch(previous: u32, state: OffCpuState, next: u32) -> KernelEventKind {
@@ -101,6 +112,32 @@ fn csv_has_a_line_for_each_event() {
         "5000,1,0,idle,cgroup_freeze,cgroup=12 path=/tailbound/one"
     );
     assert_eq!(lines.len(), 9);
+}
+
+#[test]
+fn a_number_that_another_thread_has_again_has_its_name_from_then_on() {
+    let mut recording = SyntheticRecording::new(1);
+    let wake = |name: &str| KernelEventKind::Waking {
+        thread: 7,
+        name: name.into(),
+        target_cpu: 0,
+    };
+    recording.push(1_000, 0, 3, wake("old"));
+    recording.push(2_000, 0, 7, KernelEventKind::Exit { thread: 7 });
+    let new = KernelEventKind::NewThread {
+        thread: 7,
+        name: "new".into(),
+        same_process: false,
+    };
+    recording.push(3_000, 0, 3, new);
+    recording.push(4_000, 0, 7, KernelEventKind::Idle { begins: true });
+    let bytes = recording.to_bytes();
+    let mut out = Vec::new();
+    write_csv(&Recording::open(&bytes[..]).unwrap(), &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[2].starts_with("2000,0,7,old,"), "{text}");
+    assert!(lines[4].starts_with("4000,0,7,new,"), "{text}");
 }
 
 /// Whether a program of another project is here; says so if not.
@@ -211,4 +248,147 @@ fn streams_of_ctf_are_whole_packets() {
     let number = |at: usize| u64::from_le_bytes(stream[at..at + 8].try_into().unwrap());
     assert_eq!((number(8), number(16)), (1_000, 3_000));
     assert_eq!(number(32), stream.len() as u64 * 8);
+}
+
+/// A simulated schedule of one CPU, with a name and a slice of its own.
+fn simulated() -> Vec<u8> {
+    let mut packets = PacketWriter::new(Vec::new(), SIMULATED_SEQUENCE);
+    let cpus = packets.describe(TrackDescriptor {
+        name: Some("CPUs".into()),
+        ..TrackDescriptor::default()
+    });
+    packets.begin(cpus, 10, PacketEvent::named("web.work"));
+    packets.end(cpus, 30, Vec::new());
+    packets.finish().unwrap()
+}
+
+/// A recording with a domain that is frozen, a load, and a late look.
+fn loaded() -> SyntheticRecording {
+    let mut recording = served();
+    recording.header.processes[0].cgroup = "/tailbound/one".into();
+    recording.header.domains.push(RecordedDomain {
+        name: "one".into(),
+        pids: vec![7],
+        frozen: true,
+        ..RecordedDomain::default()
+    });
+    let path = "/tailbound/one".into();
+    recording.push(
+        6_000,
+        1,
+        0,
+        KernelEventKind::Freezer {
+            cgroup: 12,
+            path,
+            frozen: false,
+        },
+    );
+    let at = Instant::from_nanos;
+    recording.delays.push(SamplerDelay {
+        cpu: 1,
+        due: at(4_100),
+        woke: at(4_900),
+    });
+    let load = RecordedLoad {
+        service: "web".into(),
+        tasks: vec!["work".into()],
+        ..RecordedLoad::default()
+    };
+    let row = |intended: u64, replied: u64| RequestRow {
+        task: 0,
+        client: 0,
+        intended: at(intended),
+        taken_up: at(intended),
+        sent: Some(at(intended)),
+        replied: at(replied),
+        answered: true,
+        warm_up: false,
+    };
+    recording.loads.push((
+        load,
+        vec![row(900, 3_100), row(1_200, 3_300), row(3_100, 3_500)],
+    ));
+    recording
+}
+
+#[test]
+fn perfetto_has_recorded_and_simulated_tracks_of_the_same_names() {
+    let (bytes, schedule) = (loaded().to_bytes(), simulated());
+    let traces: SimulatedTraces<'_> = vec![
+        ("one".into(), Box::new(&schedule[..])),
+        ("two".into(), Box::new(&schedule[..])),
+    ];
+    let recording = Recording::open(&bytes[..]).unwrap();
+    let out = write_perfetto(&recording, traces, Vec::new()).unwrap();
+    let shown = wire::Shown::of(&wire::packets(&out).unwrap()).unwrap();
+    assert_eq!(shown.disorder(), Vec::<String>::new());
+    let slice = |name: &str, from: u64, until: u64| (name.to_string(), from, Some(until));
+    assert_eq!(
+        shown.slices["recorded/CPUs/CPU 0"],
+        [slice("server", 1_000, 3_000)]
+    );
+    assert_eq!(
+        shown.slices["recorded/CPUs/CPU 1/stalls"],
+        [slice("late look", 4_100, 4_900)]
+    );
+    assert_eq!(
+        shown.slices["recorded/Reservations/one"],
+        [slice("frozen", 5_000, 6_000)]
+    );
+    let instants = &shown.instants["recorded/Reservations/one"];
+    assert_eq!(
+        instants[..],
+        [
+            ("ran out".to_string(), 5_000),
+            ("replenished".into(), 6_000)
+        ]
+    );
+    let jobs = shown
+        .slices
+        .iter()
+        .filter(|(track, _)| track.starts_with("recorded/Tasks/web.work/jobs"));
+    let jobs: Vec<_> = jobs.map(|(_, slices)| slices.clone()).collect();
+    assert_eq!(
+        jobs,
+        [
+            vec![slice("#0", 900, 3_100), slice("#2", 3_100, 3_500)],
+            vec![slice("#1", 1_200, 3_300)],
+        ]
+    );
+    // The simulation begins with the first request.
+    for track in ["simulated/one/CPUs", "simulated/two/CPUs"] {
+        assert_eq!(shown.slices[track], [slice("web.work", 910, 930)]);
+    }
+    let kernel: Vec<&str> = shown.kernel[&0].iter().map(|(_, _, name)| *name).collect();
+    assert_eq!(
+        kernel,
+        [
+            "sched_switch",
+            "irq_handler_entry",
+            "irq_handler_exit",
+            "sys_enter",
+            "sys_exit",
+            "sched_switch"
+        ]
+    );
+    assert_eq!(shown.kernel[&0][1], (1_500, 7, "irq_handler_entry"));
+}
+
+#[test]
+fn other_files_are_no_simulated_schedules() {
+    let bytes = served().to_bytes();
+    let recording = Recording::open(&bytes[..]).unwrap();
+    let refused = |content: &[u8]| {
+        let traces: SimulatedTraces<'_> = vec![(
+            "x.csv".into(),
+            Box::new(std::io::Cursor::new(content.to_vec())),
+        )];
+        write_perfetto(&recording, traces, Vec::new())
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(refused(b"task,job\n").contains("no packet begins here"));
+    let recorded = write_perfetto(&recording, Vec::new(), Vec::new()).unwrap();
+    let refusal = refused(&recorded);
+    assert!(refusal.starts_with("x.csv is no schedule"), "{refusal}");
 }

@@ -8,4 +8,4 @@ mod page;
 pub use decoder::{DECODED_EVENTS, Decoder, system_of};
 pub use event::{Interrupt, KernelEvent, KernelEventKind, OffCpuState, Switch, ThreadName, Vector};
 pub use layout::{EventLayout, LayoutError};
-pub use page::{PAGE_HEADER_BYTES, PageError, PageEvents, RawEvent, page_bytes};
+pub use page::{LONGEST_PAGE, PAGE_HEADER_BYTES, PageError, PageEvents, RawEvent, page_bytes};

@@ -9,6 +9,8 @@ use tailbound_time::Instant;
 
 /// Bytes before a page's data.
 pub const PAGE_HEADER_BYTES: usize = 16;
+/// Bytes of the longest page that is read; the kernel's are of 4 KiB where nobody made them longer.
+pub const LONGEST_PAGE: usize = 1 << 16;
 /// Commit: events were lost before this page.
 const MISSED: u64 = 1 << 31;
 /// Commit: behind the data stands how many.
@@ -33,6 +35,12 @@ pub enum PageError {
         there: usize,
         /// Bytes that are announced.
         needed: usize,
+    },
+    /// The length that is announced is none of a page.
+    #[error("a page of {bytes} bytes; the longest has {LONGEST_PAGE}")]
+    TooLong {
+        /// Bytes that are announced.
+        bytes: usize,
     },
     /// An event reaches over the end of its page.
     #[error("an event at byte {offset} of its page reaches over the page's end")]
@@ -64,7 +72,7 @@ pub struct PageEvents<'a> {
 /// The bytes of a page that carry something: header, data, and the count of lost events.
 ///
 /// # Errors
-/// A page that ends early.
+/// A page that ends early, or that is longer than [`LONGEST_PAGE`].
 pub fn page_bytes(page: &[u8]) -> Result<usize, PageError> {
     let needed = PAGE_HEADER_BYTES;
     let there = page.len();
@@ -78,6 +86,7 @@ pub fn page_bytes(page: &[u8]) -> Result<usize, PageError> {
         needed += 8;
     }
     match needed <= there {
+        _ if needed > LONGEST_PAGE => Err(PageError::TooLong { bytes: needed }),
         true => Ok(needed),
         false => Err(PageError::Truncated { there, needed }),
     }

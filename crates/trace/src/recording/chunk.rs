@@ -64,6 +64,20 @@ impl ChunkKind {
         Self::End,
     ];
 
+    /// The content in a sentence about several things.
+    pub(crate) fn content_name(self) -> &'static str {
+        match self {
+            Self::Header => "the description of what was recorded and its processes",
+            Self::SchedulerPages | Self::CallPages => "events of the kernel",
+            Self::SamplerDelays => "late looks of a sampler of stalls",
+            Self::Sockets => "the sockets of processes",
+            Self::Load => "the names of a load and its requests",
+            Self::Requests => "requests of a load",
+            Self::UserEvents => "events of a program",
+            Self::End => "the sums at the end of the recording",
+        }
+    }
+
     fn of_number(number: u16) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u16 == number)
     }

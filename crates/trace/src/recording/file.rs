@@ -59,6 +59,13 @@ pub(crate) struct ChunkPlace {
     content_sum: u32,
 }
 
+impl ChunkPlace {
+    /// The place behind it.
+    fn end(self) -> u64 {
+        self.offset + (HEADER_BYTES + self.length) as u64
+    }
+}
+
 /// A recording that is read. Memory holds an index of 32 bytes for each chunk, and at most one
 /// chunk of each CPU.
 #[derive(Debug)]
@@ -86,6 +93,7 @@ impl<B: PositionedBytes> Recording<B> {
             end: None,
             remarks,
         };
+        recording.leave_garbled_out()?;
         let header = recording.first_json(ChunkKind::Header)?;
         recording.header = header.ok_or(RecordingError::NoHeader)?;
         recording.end = recording.first_json(ChunkKind::End)?;
@@ -95,6 +103,23 @@ impl<B: PositionedBytes> Recording<B> {
             recording.remarks.push(what.into());
         }
         Ok(recording)
+    }
+
+    /// Leaves chunks out whose checksum does not hold, and says so. Pages of events are checked when they are read.
+    fn leave_garbled_out(&mut self) -> Result<(), RecordingError> {
+        for place in self.places.clone() {
+            let is_pages = matches!(place.kind, ChunkKind::SchedulerPages | ChunkKind::CallPages);
+            if is_pages || self.content(place)?.is_some() {
+                continue;
+            }
+            self.places.retain(|other| other.offset != place.offset);
+            self.remarks.push(format!(
+                "byte {}: {} cannot be read and were left out",
+                place.offset,
+                place.kind.content_name()
+            ));
+        }
+        Ok(())
     }
 
     /// The recorded machine.
@@ -129,7 +154,11 @@ impl<B: PositionedBytes> Recording<B> {
         let mut loads = Vec::new();
         for (index, place) in self.places.iter().enumerate() {
             if place.kind == ChunkKind::Load {
-                loads.push((self.json(*place)?, LoadPlace(index + 1)));
+                let requests = LoadPlace {
+                    index: index + 1,
+                    offset: place.end(),
+                };
+                loads.push((self.json(*place)?, requests));
             }
         }
         Ok(loads)
@@ -139,7 +168,7 @@ impl<B: PositionedBytes> Recording<B> {
     pub fn requests(&self, load: &LoadPlace) -> Requests<'_, B> {
         Requests {
             recording: self,
-            next: load.0,
+            next: *load,
             content: Vec::new(),
             offset: 0,
         }
@@ -208,13 +237,16 @@ impl<B: PositionedBytes> Recording<B> {
 
 /// The place of a load's requests in a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoadPlace(usize);
+pub struct LoadPlace {
+    index: usize,
+    offset: u64,
+}
 
 /// The requests of a load.
 #[derive(Debug)]
 pub struct Requests<'a, B> {
     recording: &'a Recording<B>,
-    next: usize,
+    next: LoadPlace,
     content: Vec<u8>,
     offset: usize,
 }
@@ -229,16 +261,19 @@ impl<B: PositionedBytes> Iterator for Requests<'_, B> {
                 self.offset += RequestRow::BYTES;
                 return Some(Ok(row));
             }
-            let place = *self.recording.places.get(self.next)?;
-            match place.kind {
-                ChunkKind::Load => return None,
-                ChunkKind::Requests => match self.recording.content(place) {
-                    Err(error) => return Some(Err(error)),
-                    Ok(content) => (self.content, self.offset) = (content.unwrap_or_default(), 0),
-                },
-                _ => {}
+            let place = *self.recording.places.get(self.next.index)?;
+            // Behind a gap, requests may be those of a load that was lost.
+            if place.kind != ChunkKind::Requests || place.offset != self.next.offset {
+                return None;
             }
-            self.next += 1;
+            match self.recording.content(place) {
+                Err(error) => return Some(Err(error)),
+                Ok(content) => (self.content, self.offset) = (content.unwrap_or_default(), 0),
+            }
+            self.next = LoadPlace {
+                index: self.next.index + 1,
+                offset: place.end(),
+            };
         }
     }
 }
@@ -295,7 +330,7 @@ fn index(
                 content_sum: header.content_sum,
             });
         }
-        offset += (HEADER_BYTES + header.length) as u64;
+        offset = offset.saturating_add((HEADER_BYTES + header.length) as u64);
     }
 }
 

@@ -20,3 +20,6 @@ pub use events::{EventStream, StreamLoss};
 pub use file::{LoadPlace, PositionedBytes, Recording, Requests};
 pub use merge::MergedEvents;
 pub(crate) use pages::PageStream;
+
+#[cfg(test)]
+mod tests;

@@ -5,18 +5,19 @@
 //! slices which touch may overlap by a nanosecond and are dropped then; its counters and overlapping
 //! slices need processes and threads which do not exist; and a file is several times as long.
 
-mod message;
 mod packets;
 pub(super) mod timeline;
 
 use std::collections::BTreeMap;
 use std::io;
 
+use tailbound_perfetto::{Annotation, EventName, PacketEvent};
+
 use super::balance::{Balances, CurveSegment};
 use super::open_jobs::{OpenJob, OpenJobs};
 use super::setting::Setting;
 use crate::hierarchy::{Completion, Job, Piece, Sink};
-use packets::{Annotation, EventName, PacketEvent, Packets, Track};
+use packets::{Packets, Track};
 
 /// So many jobs of one task that wait or run at once have a slice of their own each.
 pub const LANES: usize = 16;

@@ -3,9 +3,8 @@
 use std::io;
 
 use serde::{Deserialize, Serialize};
-
-use super::message::{ChildOrdering, TrackDescriptor};
-use super::packets::{Annotation, EventName, PacketEvent, Packets};
+use tailbound_perfetto::message::{ChildOrdering, TrackDescriptor};
+use tailbound_perfetto::{Annotation, EventName, PacketEvent, PacketWriter, SIMULATED_SEQUENCE};
 
 /// A track: a name, what lasted, what happened at an instant, and tracks below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,7 +84,7 @@ impl TimelineTrack {
 /// # Errors
 /// If `out` cannot be written to.
 pub fn write_timeline<W: io::Write>(tracks: &[TimelineTrack], out: W) -> io::Result<W> {
-    let mut packets = Packets::new(out);
+    let mut packets = PacketWriter::new(out, SIMULATED_SEQUENCE);
     for (place, track) in tracks.iter().enumerate() {
         write_track(&mut packets, track, place, None);
     }
@@ -93,7 +92,7 @@ pub fn write_timeline<W: io::Write>(tracks: &[TimelineTrack], out: W) -> io::Res
 }
 
 fn write_track<W: io::Write>(
-    packets: &mut Packets<W>,
+    packets: &mut PacketWriter<W>,
     track: &TimelineTrack,
     place: usize,
     parent_uuid: Option<u64>,
