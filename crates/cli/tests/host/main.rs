@@ -12,6 +12,7 @@ mod containerd;
 mod containers;
 mod deaths;
 mod docker;
+mod explain;
 mod faults;
 mod kernel_trace;
 mod libvirt;

@@ -145,6 +145,8 @@ struct LoadPass<'a, B> {
     /// The one thread of the service's domain, where it has one: it serves requests whose connection is not known.
     only_thread: Option<u32>,
     subject: Subject,
+    /// Each task by itself, where there are several.
+    tasks: Vec<Subject>,
 }
 
 struct Pass<'a, B> {
@@ -326,7 +328,6 @@ impl<'a, B: PositionedBytes> Pass<'a, B> {
             return;
         }
         let serving = served_by.or(pass.only_thread);
-        pass.subject.explanation.untold += u64::from(work.is_none());
         let generator = pass.load.generator;
         let phases = RequestPhases::new(row, request.connection, work, serving, generator);
         self.sums.iter_mut().for_each(|sum| *sum = 0);
@@ -339,7 +340,11 @@ impl<'a, B: PositionedBytes> Pass<'a, B> {
             latency: row.latency().as_nanos(),
             parts: &self.sums,
         };
-        pass.subject.add(split, || phases.stretches(host, fixed));
+        let of_task = pass.tasks.get_mut(row.task as usize);
+        for subject in std::iter::once(&mut pass.subject).chain(of_task) {
+            subject.explanation.untold += u64::from(work.is_none());
+            subject.add(split, || phases.stretches(host, fixed));
+        }
     }
 
     fn close_job(&mut self, job: ThreadJob) {
@@ -363,7 +368,8 @@ impl<'a, B: PositionedBytes> Pass<'a, B> {
 
     fn finish(self, remarks: &[String]) -> Vec<Explanation> {
         let started = self.recording.header().started;
-        let loads = self.loads.into_iter().map(|pass| pass.subject);
+        let loads = self.loads.into_iter();
+        let loads = loads.flat_map(|pass| std::iter::once(pass.subject).chain(pass.tasks));
         let subjects = loads.chain(self.job_subjects.into_values());
         let mut explanations: Vec<Explanation> = subjects
             .map(|subject| {
@@ -393,25 +399,42 @@ impl<'a, B: PositionedBytes> LoadPass<'a, B> {
         options: &ExplainOptions,
         host: &HostState<'_>,
     ) -> Result<Self, RecordingError> {
-        let mut latencies = Vec::new();
+        let mut latencies = vec![Vec::new(); load.tasks.len()];
+        let mut all = Vec::new();
         for row in recording.requests(place) {
             let row = row?;
             if !row.warm_up {
-                latencies.push(row.latency().as_nanos());
+                let latency = row.latency().as_nanos();
+                all.push(latency);
+                latencies
+                    .get_mut(row.task as usize)
+                    .into_iter()
+                    .for_each(|of_task| of_task.push(latency));
             }
         }
-        let explanation = Explanation {
-            subject: load.service.clone(),
-            run: load.run.clone(),
-            calibrated: load.calibrated,
-            ..Explanation::default()
+        let subject = |name: String, latencies: Vec<u64>| {
+            let explanation = Explanation {
+                subject: name,
+                run: load.run.clone(),
+                ..Explanation::default()
+            };
+            Subject::new(
+                explanation,
+                load.tasks.clone(),
+                latencies,
+                &options.quantiles,
+            )
         };
-        let subject = Subject::new(
-            explanation,
-            load.tasks.clone(),
-            latencies,
-            &options.quantiles,
-        );
+        let several = load
+            .tasks
+            .iter()
+            .zip(latencies)
+            .filter(|_| load.tasks.len() > 1);
+        let tasks =
+            several.map(|(task, latencies)| subject(format!("{}.{task}", load.service), latencies));
+        let tasks: Vec<Subject> = tasks.collect();
+        let mut subject = subject(load.service.clone(), all);
+        subject.explanation.calibrated = load.calibrated;
         let mut rows = recording.requests(place);
         let next = rows.next().transpose()?;
         Ok(Self {
@@ -421,6 +444,7 @@ impl<'a, B: PositionedBytes> LoadPass<'a, B> {
             next,
             count: 0,
             subject,
+            tasks,
         })
     }
 }
