@@ -154,10 +154,10 @@ fn every_promise_of_the_threat_model_is_tested() {
 
 /// Figures of prose that no command of their page prints and no committed result has: the page, the figures, and
 /// where they come from.
-const OTHER_FIGURES: [(&str, &[&str], &str); 6] = [
+const OTHER_FIGURES: [(&str, &[&str], &str); 5] = [
     (
         "docs/guides/choose-a-back-end.md",
-        &["99.4", "100.04"],
+        &["100.04"],
         "a ledger of a machine that compiled meanwhile, as the page says",
     ),
     (
@@ -169,11 +169,6 @@ const OTHER_FIGURES: [(&str, &[&str], &str); 6] = [
         "docs/guides/mode-changes.md",
         &["7.61", "3.04", "40.1", "43.0", "62.3", "33.5", "52.0"],
         "runs of `bench/modes` that the page tells apart from the committed ones",
-    ),
-    (
-        "docs/guides/simulate.md",
-        &["9.2"],
-        "measured by hand, as the page says",
     ),
     (
         "docs/guides/size-a-reservation.md",

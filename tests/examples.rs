@@ -269,7 +269,8 @@ fn interrupt_flood_runs() {
         assert!(run["jobs"].as_u64().unwrap() > 0, "{run}");
         assert!(run["packets_per_second"].as_u64().unwrap() > 0, "{run}");
     }
-    assert!(!is_flood_left(folder.path()));
+    // What a command held is taken back once its connection has ended.
+    eventually("nothing is left", || !is_flood_left(folder.path()));
 }
 
 #[test]

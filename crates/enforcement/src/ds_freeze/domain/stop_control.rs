@@ -47,9 +47,12 @@ impl StopControl {
                     true => SchedulingSetting::Other { nice: 0 },
                     false => *served,
                 };
-                let each = threads.iter().map(|&tid| set_scheduling(tid, setting));
-                // One that has ended is no reason to leave the others as they are.
-                each.fold(Ok(()), |outcome, one| outcome.and(one))
+                let mut outcome = Ok(());
+                for &tid in threads {
+                    // One that has ended is no reason to leave the others as they are.
+                    outcome = outcome.and(set_scheduling(tid, setting));
+                }
+                outcome
             }
         }
     }
