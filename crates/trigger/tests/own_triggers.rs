@@ -166,3 +166,56 @@ fn threads_that_end_leave_their_rings_to_others() {
     // A ring that the first thread had kept would have left the ring for all to the others.
     assert_eq!((events.len(), reader.lost()), (64, 56));
 }
+
+/// A signal handler with a trigger, on top of threads that are in the middle of an event.
+#[test]
+fn signal_handlers_have_triggers() {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn handle(_: libc::c_int) {
+        let number = CALLS.fetch_add(1, Ordering::Relaxed);
+        trigger!("test.signal", number, number + 1);
+    }
+    let set_timer = |microseconds: i64| {
+        let time = libc::timeval {
+            tv_sec: 0,
+            tv_usec: microseconds,
+        };
+        let timer = libc::itimerval {
+            it_interval: time,
+            it_value: time,
+        };
+        // SAFETY: the structure outlives the call.
+        #[allow(unsafe_code)]
+        unsafe {
+            libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut())
+        };
+    };
+    let _turn = alone();
+    enable("test.*").unwrap();
+    let handler = handle as extern "C" fn(libc::c_int);
+    // SAFETY: the handler does nothing but fire a trigger.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::signal(libc::SIGALRM, handler as libc::sighandler_t)
+    };
+    let layout = RecordingLayout {
+        slots: 1 << 18,
+        ..RecordingLayout::default()
+    };
+    let mut plain_events = 0;
+    let (events, reader) = recorded_in(layout, || {
+        set_timer(20);
+        while CALLS.load(Ordering::Relaxed) < 500 && plain_events < 100_000 {
+            plain(plain_events);
+            plain_events += 1;
+        }
+        set_timer(0);
+    });
+    disable("test.*").unwrap();
+    let calls = CALLS.load(Ordering::Relaxed);
+    assert_eq!(events.len() as u64 + reader.lost(), plain_events + calls);
+    for event in &events {
+        let [number, next] = event.arguments().try_into().unwrap();
+        assert_eq!(number + 1, next);
+    }
+}
