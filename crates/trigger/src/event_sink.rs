@@ -190,3 +190,39 @@ fn forget_rings_of_parents() {
         libc::pthread_atfork(None, None, Some(forget));
     });
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::layout::RecordingLayout;
+
+    #[test]
+    fn a_signal_handler_on_top_of_a_write_leaves_the_ring_of_the_thread_alone() {
+        static SITE: TriggerSite = TriggerSite::new("test.handler\0");
+        SITE.prepare(1, record);
+        let layout = RecordingLayout {
+            rings: 2,
+            ..RecordingLayout::default()
+        };
+        begin(&layout.anonymous_file().unwrap()).unwrap();
+        let memory = current().unwrap().memory;
+        SITE.fire(&[1]);
+        THREAD_RING.with(|own| own.is_writing.set(true));
+        SITE.fire(&[2]);
+        THREAD_RING.with(|own| own.is_writing.set(false));
+        SITE.fire(&[3]);
+        end();
+        let arguments = [0, 1].map(|number| {
+            let ring = memory.ring(number).unwrap();
+            let read = || {
+                let mut argument = [0];
+                ring.read(&mut argument)
+                    .map(|(label, _)| (label.thread, argument[0]))
+            };
+            std::iter::from_fn(read).collect::<Vec<_>>()
+        });
+        let own = thread_id();
+        assert_eq!(arguments, [vec![(own, 2)], vec![(own, 1), (own, 3)]]);
+    }
+}

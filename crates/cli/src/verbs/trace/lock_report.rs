@@ -197,6 +197,11 @@ impl LockReport {
         }
     }
 
+    /// Whether no lock was seen at all.
+    pub fn is_empty(&self) -> bool {
+        self.reading.events == 0
+    }
+
     /// Prints the tables with at most `rows` locks and places, or all of them as a document.
     pub fn print(&self, rows: usize, output: &Output) -> Result<(), Failure> {
         let all = self.locks.iter().chain(&self.sites);
