@@ -19,7 +19,7 @@ use tailbound_lock_trace::{
 use tailbound_trigger::layout::RecordingLayout;
 use tailbound_trigger::{RecordingReader, TriggerEvent};
 
-use super::lock_report::{LockReport, Reading};
+use super::lock_report::{LockReport, TraceQuality};
 use crate::arguments::LockTraceArguments;
 use crate::failure::Failure;
 use crate::interrupts;
@@ -125,7 +125,7 @@ fn trace(arguments: &LockTraceArguments) -> Result<(LockReport, ExitStatus), Fai
     let mut remains = Vec::new();
     let salvage = reader.salvage(|event| remains.push(*event));
     evaluation.add(&reader, &remains);
-    let reading = Reading {
+    let reading = TraceQuality {
         events: evaluation.events,
         lost: reader.lost(),
         unfinished: salvage.unfinished,
