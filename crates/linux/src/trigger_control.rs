@@ -3,9 +3,10 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tailbound_trigger::{TriggerState, socket_name};
@@ -189,6 +190,15 @@ impl TriggerControl {
             _ => TriggerControlError::Connection { pid, source },
         }
     }
+}
+
+/// The path at which another process of the same user opens a file of this process, for as long as this one runs.
+pub fn path_for_others(file: &File) -> PathBuf {
+    PathBuf::from(format!(
+        "/proc/{}/fd/{}",
+        std::process::id(),
+        file.as_raw_fd()
+    ))
 }
 
 /// The trigger of a line `NAME on|off COPIES`.

@@ -1,6 +1,7 @@
 //! Events of the preloaded library.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use serde::Serialize;
 use tailbound_trigger::TriggerEvent;
@@ -82,8 +83,8 @@ impl LockEventReader {
         conversion: &ClockConversion,
         name: impl FnOnce(u16) -> Option<String>,
     ) -> Option<LockEvent> {
-        if !self.names.contains_key(&event.site) {
-            self.names.insert(event.site, name(event.site)?);
+        if let Entry::Vacant(entry) = self.names.entry(event.site) {
+            entry.insert(name(event.site)?);
         }
         let kind = match self.names[&event.site].as_str() {
             "process" => None,

@@ -122,6 +122,8 @@ fn children_of_fork_and_killed_programs_are_recorded() {
     processes.sort_unstable();
     processes.dedup();
     assert_eq!(processes.len(), 2, "{:?}", summary.sites);
+    // Zero is a process that has not told its number.
+    assert!(processes[0] > 0);
     let (killed, _, output) = trace(&folder, &["killed"]);
     assert!(!output.status.success());
     assert_eq!((killed.incomplete, killed.depths[1]), (1, alone.depths[1]));

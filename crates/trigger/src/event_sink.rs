@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::ptr;
 use std::slice;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use crate::clock::EventClock;
@@ -42,6 +42,8 @@ struct ThreadRing {
     recording: Cell<*const EventSink>,
     ring: Cell<Option<Ring<'static>>>,
     thread: Cell<u32>,
+    /// Whether the thread is in the middle of a write, into which a signal handler must not write.
+    is_writing: Cell<bool>,
 }
 
 thread_local! {
@@ -50,6 +52,7 @@ thread_local! {
             recording: Cell::new(ptr::null()),
             ring: Cell::new(None),
             thread: Cell::new(0),
+            is_writing: Cell::new(false),
         }
     };
 }
@@ -102,12 +105,22 @@ pub(crate) extern "C" fn record(site: &TriggerSite, arguments: *const u64, count
         arguments: count as u8,
     };
     let written = THREAD_RING.try_with(|own| {
+        if own.is_writing.replace(true) {
+            // A signal handler on top of a write: the ring of the thread has one writer at a time.
+            label.thread = thread_id();
+            recording.everyone.write(label, instant, arguments);
+            return;
+        }
+        // The signal's handler is of this thread, so that the order of the compiler is enough.
+        compiler_fence(Ordering::SeqCst);
         if !ptr::eq(own.recording.get(), recording) {
             own.join(recording);
         }
         label.thread = own.thread.get();
         let ring = own.ring.get().unwrap_or(recording.everyone);
         ring.write(label, instant, arguments);
+        compiler_fence(Ordering::SeqCst);
+        own.is_writing.set(false);
     });
     if written.is_err() {
         // The thread is ending, and has left its ring.
@@ -168,6 +181,7 @@ fn forget_rings_of_parents() {
     extern "C" fn forget() {
         let _ = THREAD_RING.try_with(|own| {
             own.ring.set(None);
+            own.is_writing.set(false);
             own.recording.set(ptr::null());
         });
     }
@@ -175,4 +189,40 @@ fn forget_rings_of_parents() {
     ONCE.call_once(|| unsafe {
         libc::pthread_atfork(None, None, Some(forget));
     });
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::layout::RecordingLayout;
+
+    #[test]
+    fn a_signal_handler_on_top_of_a_write_leaves_the_ring_of_the_thread_alone() {
+        static SITE: TriggerSite = TriggerSite::new("test.handler\0");
+        SITE.prepare(1, record);
+        let layout = RecordingLayout {
+            rings: 2,
+            ..RecordingLayout::default()
+        };
+        begin(&layout.anonymous_file().unwrap()).unwrap();
+        let memory = current().unwrap().memory;
+        SITE.fire(&[1]);
+        THREAD_RING.with(|own| own.is_writing.set(true));
+        SITE.fire(&[2]);
+        THREAD_RING.with(|own| own.is_writing.set(false));
+        SITE.fire(&[3]);
+        end();
+        let arguments = [0, 1].map(|number| {
+            let ring = memory.ring(number).unwrap();
+            let read = || {
+                let mut argument = [0];
+                ring.read(&mut argument)
+                    .map(|(label, _)| (label.thread, argument[0]))
+            };
+            std::iter::from_fn(read).collect::<Vec<_>>()
+        });
+        let own = thread_id();
+        assert_eq!(arguments, [vec![(own, 2)], vec![(own, 1), (own, 3)]]);
+    }
 }

@@ -82,7 +82,7 @@ impl Default for RecordingLayout {
 
 /// The reason why memory is no recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LayoutError {
+pub enum RecordingFault {
     /// Memory that does not begin as recordings do.
     NoRecording,
     /// A form of another version.
@@ -93,7 +93,7 @@ pub enum LayoutError {
     Truncated,
 }
 
-impl std::fmt::Display for LayoutError {
+impl std::fmt::Display for RecordingFault {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoRecording => write!(out, "not a recording of triggers"),
@@ -113,10 +113,10 @@ impl std::fmt::Display for LayoutError {
     }
 }
 
-impl std::error::Error for LayoutError {}
+impl std::error::Error for RecordingFault {}
 
-impl From<LayoutError> for io::Error {
-    fn from(error: LayoutError) -> Self {
+impl From<RecordingFault> for io::Error {
+    fn from(error: RecordingFault) -> Self {
         Self::new(io::ErrorKind::InvalidData, error)
     }
 }
@@ -157,7 +157,7 @@ impl RecordingLayout {
         if !self.is_possible() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                LayoutError::Size,
+                RecordingFault::Size,
             ));
         }
         file.set_len(self.bytes() as u64)?;
@@ -229,31 +229,31 @@ impl<'a> RecordingMemory<'a> {
     ///
     /// # Safety
     /// The bytes are mapped, writable, aligned to 64 and reached through atomics only for `'a`.
-    pub unsafe fn new(base: NonNull<u8>, bytes: usize) -> Result<Self, LayoutError> {
+    pub unsafe fn new(base: NonNull<u8>, bytes: usize) -> Result<Self, RecordingFault> {
         if bytes < HEADER_BYTES {
-            return Err(LayoutError::NoRecording);
+            return Err(RecordingFault::NoRecording);
         }
         // SAFETY: long enough and aligned by the contract; for atomics any bytes are valid.
         let header = unsafe { base.cast::<Header>().as_ref() };
         if header.magic.load(Ordering::Acquire) != MAGIC {
-            return Err(LayoutError::NoRecording);
+            return Err(RecordingFault::NoRecording);
         }
         let number = |word: &AtomicU32| word.load(Ordering::Relaxed);
         if number(&header.version) != VERSION {
-            return Err(LayoutError::Version(number(&header.version)));
+            return Err(RecordingFault::Version(number(&header.version)));
         }
         let layout = RecordingLayout {
             arguments: number(&header.arguments),
             slots: number(&header.slots),
             rings: number(&header.rings),
             names: number(&header.names),
-            clock: EventClock::from_number(number(&header.clock)).ok_or(LayoutError::Size)?,
+            clock: EventClock::from_number(number(&header.clock)).ok_or(RecordingFault::Size)?,
         };
         if !layout.is_possible() {
-            return Err(LayoutError::Size);
+            return Err(RecordingFault::Size);
         }
         if bytes < layout.bytes() {
-            return Err(LayoutError::Truncated);
+            return Err(RecordingFault::Truncated);
         }
         Ok(Self {
             base,

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 
 use crate::clock::{ClockConversion, ClockPair};
-use crate::layout::{ARGUMENTS, LayoutError, RecordingLayout, RecordingMemory};
+use crate::layout::{ARGUMENTS, RecordingFault, RecordingLayout, RecordingMemory};
 use crate::mapped_file::MappedFile;
 use crate::ring_buffer::SlotLabel;
 
@@ -57,7 +57,7 @@ impl RecordingReader {
     /// `InvalidData` for a file that is no recording of this version or is too short, otherwise what the kernel says.
     pub fn open(file: &File) -> io::Result<Self> {
         let mapping = MappedFile::of_file(file).map_err(|error| match file.metadata() {
-            Ok(metadata) if metadata.len() == 0 => LayoutError::NoRecording.into(),
+            Ok(metadata) if metadata.len() == 0 => RecordingFault::NoRecording.into(),
             _ => error,
         })?;
         // SAFETY: whole pages, which stay mapped until the reader is dropped; it hands out no reference into them.

@@ -153,6 +153,7 @@ mod tests {
     #[test]
     fn the_note_among_others_is_read() {
         let mut notes = note(b"GNU\0", &[1; 20]);
+        notes.extend(note(b"Elsewhere\0", &[1; 8]));
         let place = notes.len() + 12 + 12;
         notes.extend(note(NOTE_OWNER, &[16, 0, 0, 0, 36, 0, 0, 0]));
         let content = notes[place..].as_ptr() as usize;

@@ -49,6 +49,8 @@ static __thread __attribute__((tls_model("initial-exec"))) struct {
     struct recording *recording;
     struct ring *ring;
     uint32_t thread;
+    /* Whether the thread is in the middle of a write, into which a signal handler must not write. */
+    bool is_writing;
 } own;
 
 static struct ring *ring_at(const struct recording *recording, uint32_t number) {
@@ -71,6 +73,7 @@ static __attribute__((destructor)) void leave_at_exit(void) {
 
 /* In a child of fork: the ring is still the parent's. */
 static void forget(void) {
+    own.is_writing = false;
     own.ring = NULL;
     own.recording = NULL;
 }
@@ -141,30 +144,52 @@ static bool reserve(struct ring *ring, bool is_shared, uint32_t slots, uint32_t 
     return true;
 }
 
+/* An event on its way into a ring. */
+struct event {
+    uint64_t instant;
+    uint32_t number, thread, count;
+    const uint64_t *arguments;
+};
+
+static void put(const struct recording *recording, struct ring *ring, bool is_shared, const struct event *event) {
+    uint32_t slots = recording->header.slots, index;
+    if (!reserve(ring, is_shared, slots, &index)) {
+        return;
+    }
+    uint64_t *slot = ring->words + (index & (slots - 1)) * recording->slot_words;
+    uint32_t kept = event->count < recording->header.arguments ? event->count : recording->header.arguments;
+    __atomic_store_n(&slot[0], BUSY, __ATOMIC_RELAXED);
+    __atomic_store_n(&slot[1], event->instant, __ATOMIC_RELAXED);
+    for (uint32_t at = 0; at < kept; at++) {
+        __atomic_store_n(&slot[2 + at], event->arguments[at], __ATOMIC_RELAXED);
+    }
+    uint64_t shape = event->count | (notes_loss(ring) ? FOLLOWS_LOSS : 0);
+    uint64_t label = READY | shape << 8 | (uint64_t)event->number << 16 | (uint64_t)event->thread << 32;
+    __atomic_store_n(&slot[0], label, __ATOMIC_RELEASE);
+}
+
 void tailbound_recording_write(uint32_t number, const uint64_t *arguments, uint32_t count) {
     struct recording *recording = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
     if (!recording) {
         return;
     }
-    uint64_t instant = now(recording->header.clock);
+    struct event event = {now(recording->header.clock), number, 0, count, arguments};
+    if (own.is_writing) {
+        /* A signal handler on top of a write: the ring of the thread has one writer at a time. */
+        event.thread = (uint32_t)syscall(SYS_gettid);
+        put(recording, ring_at(recording, 0), true, &event);
+        return;
+    }
+    own.is_writing = true;
+    /* The signal's handler is of this thread, so that the order of the compiler is enough. */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (own.recording != recording) {
         join(recording);
     }
-    struct ring *ring = own.ring ? own.ring : ring_at(recording, 0);
-    uint32_t slots = recording->header.slots, index;
-    if (!reserve(ring, !own.ring, slots, &index)) {
-        return;
-    }
-    uint64_t *slot = ring->words + (index & (slots - 1)) * recording->slot_words;
-    uint32_t kept = count < recording->header.arguments ? count : recording->header.arguments;
-    __atomic_store_n(&slot[0], BUSY, __ATOMIC_RELAXED);
-    __atomic_store_n(&slot[1], instant, __ATOMIC_RELAXED);
-    for (uint32_t at = 0; at < kept; at++) {
-        __atomic_store_n(&slot[2 + at], arguments[at], __ATOMIC_RELAXED);
-    }
-    uint64_t shape = count | (notes_loss(ring) ? FOLLOWS_LOSS : 0);
-    uint64_t label = READY | shape << 8 | (uint64_t)number << 16 | (uint64_t)own.thread << 32;
-    __atomic_store_n(&slot[0], label, __ATOMIC_RELEASE);
+    event.thread = own.thread;
+    put(recording, own.ring ? own.ring : ring_at(recording, 0), !own.ring, &event);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    own.is_writing = false;
 }
 
 /* Checks a header against the length of the file and computes the sizes. */

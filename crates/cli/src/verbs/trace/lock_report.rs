@@ -20,7 +20,7 @@ const SHORT: Duration = Duration::from_micros(5);
 
 /// How well the events were read.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Reading {
+pub struct TraceQuality {
     /// Events.
     pub events: u64,
     /// Events that were lost to full buffers.
@@ -152,7 +152,7 @@ impl TallyRow {
 #[derive(Debug, Serialize)]
 pub struct LockReport {
     #[serde(flatten)]
-    reading: Reading,
+    reading: TraceQuality,
     sections: u64,
     incomplete: u64,
     contended: u64,
@@ -171,7 +171,7 @@ impl LockReport {
     /// The report of a study, with addresses as places in the files of each process.
     pub fn new(
         summary: LockSummary,
-        reading: Reading,
+        reading: TraceQuality,
         modules: &BTreeMap<u32, MappedModules>,
     ) -> Self {
         let place = |at: ProcessAddress| modules.get(&at.process)?.place(at.address);
@@ -195,6 +195,11 @@ impl LockReport {
             sites: sites(&summary, place),
             depths: summary.depths,
         }
+    }
+
+    /// Whether no lock was seen at all.
+    pub fn is_empty(&self) -> bool {
+        self.reading.events == 0
     }
 
     /// Prints the tables with at most `rows` locks and places, or all of them as a document.

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration as Pause;
 
 use tailbound_linux::process::send_signal;
+use tailbound_linux::trigger_control::path_for_others;
 use tailbound_lock_trace::{
     LockEventReader, LockStudy, MAPPINGS_VARIABLE, MappedModules, PRELOADED_LIBRARY,
     RECORDING_VARIABLE,
@@ -19,7 +19,7 @@ use tailbound_lock_trace::{
 use tailbound_trigger::layout::RecordingLayout;
 use tailbound_trigger::{RecordingReader, TriggerEvent};
 
-use super::lock_report::{LockReport, Reading};
+use super::lock_report::{LockReport, TraceQuality};
 use crate::arguments::LockTraceArguments;
 use crate::failure::Failure;
 use crate::interrupts;
@@ -42,6 +42,13 @@ const SIGTERM: i32 = 15;
 pub fn carry_out(arguments: &LockTraceArguments, output: &Output) -> Result<(), Failure> {
     let output = &output.exporting(&arguments.export);
     let (report, status) = trace(arguments).map_err(Failure::of_wrapper)?;
+    if report.is_empty() {
+        output.warn(format!(
+            "\"{}\" took no lock that is seen; trace a program that is linked dynamically with libc and takes locks of \
+             POSIX threads",
+            arguments.command[0]
+        ));
+    }
     report.print(arguments.rows, output)?;
     match status
         .code()
@@ -118,25 +125,17 @@ fn trace(arguments: &LockTraceArguments) -> Result<(LockReport, ExitStatus), Fai
     let mut remains = Vec::new();
     let salvage = reader.salvage(|event| remains.push(*event));
     evaluation.add(&reader, &remains);
-    let reading = Reading {
+    let reading = TraceQuality {
         events: evaluation.events,
         lost: reader.lost(),
         unfinished: salvage.unfinished,
         clock_error_ns: reader.conversion().error_ns(),
     };
-    if reading.events == 0 {
-        return Err(Failure::with_help(
-            format!("\"{}\" took no lock that is seen", arguments.command[0]),
-            "trace a program that is linked dynamically with libc and takes locks of POSIX threads; one that changes \
-             its user at the start cannot be traced",
-        ));
-    }
     let report = LockReport::new(evaluation.study.finish(), reading, &folder.modules());
     Ok((report, status))
 }
 
 fn start(words: &[String], file: &File, folder: &TraceFolder) -> Result<Child, Failure> {
-    let own = std::process::id();
     let mut libraries = folder.library().into_os_string();
     if let Some(others) = std::env::var_os("LD_PRELOAD") {
         libraries.push(":");
@@ -145,10 +144,7 @@ fn start(words: &[String], file: &File, folder: &TraceFolder) -> Result<Child, F
     Command::new(&words[0])
         .args(&words[1..])
         .env("LD_PRELOAD", libraries)
-        .env(
-            RECORDING_VARIABLE,
-            Path::new(&format!("/proc/{own}/fd/{}", file.as_raw_fd())),
-        )
+        .env(RECORDING_VARIABLE, path_for_others(file))
         .env(MAPPINGS_VARIABLE, folder.mappings())
         .spawn()
         .map_err(|error| Failure::error(format!("cannot start \"{}\": {error}", words[0])))
