@@ -12,6 +12,7 @@ use std::str::FromStr;
 use serde::de::{IntoDeserializer, value};
 use serde::{Deserialize, Serialize};
 
+mod kernel_events;
 mod probe;
 
 /// The variable whose comma-separated [`Feature`] names the probe hides.

@@ -93,7 +93,7 @@ fn the_next_recorder_removes_what_a_killed_one_has_left() {
             "--",
             "sh",
             "-c",
-            "touch here; sleep 600",
+            "touch here; exec sleep 600",
         ]);
         while !bench.path().join("here").exists() {
             std::thread::sleep(std::time::Duration::from_millis(5));
