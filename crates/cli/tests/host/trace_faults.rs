@@ -68,7 +68,7 @@ fn a_full_disk_is_told_and_leaves_what_was_written() {
             "status 1",
             "No space left on device",
             "has no end",
-            "sched_switch",
+            " events, ",
         ],
     );
     assert!(
