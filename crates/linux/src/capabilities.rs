@@ -12,6 +12,7 @@ use std::str::FromStr;
 use serde::de::{IntoDeserializer, value};
 use serde::{Deserialize, Serialize};
 
+mod kernel_events;
 mod probe;
 
 /// The variable whose comma-separated [`Feature`] names the probe hides.
@@ -60,6 +61,8 @@ pub enum Feature {
     SchedExt,
     /// Memory of our real-time threads can be locked.
     LockMemory,
+    /// Recordings of the kernel's events, in instances of tracefs.
+    KernelEvents,
     /// Xen's RTDS scheduler, from the control domain.
     XenRtds,
     /// Threads of the kernel for packets that network devices receive (threaded NAPI, Linux 5.12).
@@ -68,7 +71,7 @@ pub enum Feature {
 
 impl Feature {
     /// All there are.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::CgroupV2,
         Self::FreezerV2,
         Self::ThreadedCgroups,
@@ -88,6 +91,7 @@ impl Feature {
         Self::PerfCgroupEvents,
         Self::SchedExt,
         Self::LockMemory,
+        Self::KernelEvents,
         Self::XenRtds,
         Self::ReceiveThreads,
     ];

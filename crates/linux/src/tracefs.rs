@@ -29,8 +29,8 @@ impl TraceFs {
     /// Opens tracefs, where it is mounted and may be written to, else by a mount of our own.
     ///
     /// # Errors
-    /// `PermissionDenied` without CAP_SYS_ADMIN where no mount may be written to; what the kernel says where it has
-    /// no tracefs.
+    /// `PermissionDenied` without CAP_SYS_ADMIN where no mount may be written to; `NotFound` where the kernel has no
+    /// tracefs.
     pub fn open() -> io::Result<Self> {
         for place in MOUNT_POINTS {
             let path = Path::new(place);
@@ -44,9 +44,13 @@ impl TraceFs {
                 });
             }
         }
-        Ok(Self {
-            root: detached_mount(c"tracefs")?,
-        })
+        let root = detached_mount(c"tracefs").map_err(|cause| match cause.raw_os_error() {
+            Some(libc::ENODEV) => {
+                io::Error::new(io::ErrorKind::NotFound, "this kernel has no tracefs")
+            }
+            _ => cause,
+        })?;
+        Ok(Self { root })
     }
 
     /// The content of a file, such as `events/sched/sched_switch/format`.

@@ -141,7 +141,7 @@ pub struct FtraceEventBundle {
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct FtraceEvent {
     #[prost(uint64, optional, tag = "1")]
-    pub timestamp: Option<u64>,
+    pub timestamp_ns: Option<u64>,
     #[prost(uint32, optional, tag = "2")]
     pub pid: Option<u32>,
     #[prost(

@@ -95,11 +95,6 @@ impl Recorder {
         formats.extend(call_formats);
         let processes = processes();
         let first_pids = processes.iter().map(|process| process.pid).collect();
-        let mut sources = sources(
-            ChunkKind::SchedulerPages,
-            open_pages(&scheduling, &options.cpus)?,
-        );
-        sources.extend(self::sources(ChunkKind::CallPages, call_pages));
         let mut recorder = Self {
             call_pids: options.call_pids.clone(),
             writer: Arc::new(Mutex::new(writer)),
@@ -112,6 +107,10 @@ impl Recorder {
             first_pids,
             options,
         };
+        // Readers of pages keep an instance: they go before the recorder does, if something fails below.
+        let mut sources = sources(ChunkKind::CallPages, call_pages);
+        let pages = open_pages(&recorder.scheduling, &recorder.options.cpus)?;
+        sources.extend(self::sources(ChunkKind::SchedulerPages, pages));
         let header = RecordingHeader {
             started_at: recorder.options.started_at.clone(),
             started: Monotonic.now(),

@@ -51,7 +51,7 @@ pub struct TraceRecordArguments {
     /// A process that runs already; its system calls and those of its children are recorded. May be repeated.
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pub pid: Vec<u32>,
-    /// How long; until the command ends, or Ctrl-C, if left out.
+    /// How long; until the command or the processes end, or Ctrl-C, if left out.
     #[arg(short, long)]
     pub duration: Option<Duration>,
     /// KiB of the kernel's buffer for each CPU.

@@ -26,3 +26,4 @@ mod programs;
 mod protocols;
 mod systemd;
 mod top;
+mod trace_faults;

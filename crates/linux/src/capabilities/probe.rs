@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use tailbound_time::Duration;
 
+use super::kernel_events::kernel_events;
 use super::{Feature, Finding, HostCapabilities, Preemption};
 use crate::cgroup::{self, Hierarchy};
 use crate::host_facts::version_of_release;
@@ -59,6 +60,9 @@ pub(super) fn probe() -> HostCapabilities {
     host.note(Feature::SchedExt, extensible, remedy);
     let remedy = "ulimit -l unlimited, or LimitMEMLOCK=infinity in a systemd unit";
     host.note(Feature::LockMemory, lock_memory(), remedy);
+    let remedy = "run as root, or mount tracefs for a group that you are in (mount -o gid=GROUP,mode=770 -t tracefs \
+                  nodev /sys/kernel/tracing); the kernel needs CONFIG_FTRACE and CONFIG_ENABLE_DEFAULT_TRACERS";
+    host.note(Feature::KernelEvents, kernel_events(), remedy);
     let remedy = match crate::xen::is_control_domain() {
         true => "boot Xen, built with SCHED_RTDS, with sched=rtds; run as root with xl on the PATH",
         false => "run in dom0 of a Xen that was built with SCHED_RTDS and booted with sched=rtds",

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::error::ExportError;
-use super::fields::{FieldValue, fields};
+use super::fields::{ExportedValue, fields};
 use super::thread_names::ThreadNames;
 use crate::recording::{PositionedBytes, Recording};
 
@@ -48,10 +48,10 @@ pub fn write_csv<B: PositionedBytes>(
     Ok(())
 }
 
-fn text(value: FieldValue) -> String {
+fn text(value: ExportedValue) -> String {
     match value {
-        FieldValue::Number(number) => number.to_string(),
-        FieldValue::Signed(number) => number.to_string(),
-        FieldValue::Text(text) => text,
+        ExportedValue::Number(number) => number.to_string(),
+        ExportedValue::Signed(number) => number.to_string(),
+        ExportedValue::Text(text) => text,
     }
 }

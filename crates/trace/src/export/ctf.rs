@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::error::ExportError;
-use super::fields::{FieldValue, fields};
+use super::fields::{ExportedValue, fields};
 use super::thread_names::ThreadNames;
 use crate::kernel::KernelEventKind;
 use crate::recording::{PositionedBytes, Recording};
@@ -19,14 +19,14 @@ const PACKET_BYTES: usize = 64 << 10;
 
 /// The type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FieldType {
+enum CtfType {
     Number,
     Signed,
     Text,
 }
 
 /// The classes of events, by name: a number, and the fields.
-type EventClasses = BTreeMap<&'static str, (u16, Vec<(&'static str, FieldType)>)>;
+type EventClasses = BTreeMap<&'static str, (u16, Vec<(&'static str, CtfType)>)>;
 
 /// Writes the files `metadata` and `cpuN` for each CPU, which `open` opens in an empty folder. Events that the kernel
 /// lost are counted as the format does it, by packets.
@@ -72,11 +72,11 @@ pub fn write_ctf<B: PositionedBytes, W: Write>(
     Ok(())
 }
 
-fn types(fields: &[(&'static str, FieldValue)]) -> Vec<(&'static str, FieldType)> {
-    let kind = |value: &FieldValue| match value {
-        FieldValue::Number(_) => FieldType::Number,
-        FieldValue::Signed(_) => FieldType::Signed,
-        FieldValue::Text(_) => FieldType::Text,
+fn types(fields: &[(&'static str, ExportedValue)]) -> Vec<(&'static str, CtfType)> {
+    let kind = |value: &ExportedValue| match value {
+        ExportedValue::Number(_) => CtfType::Number,
+        ExportedValue::Signed(_) => CtfType::Signed,
+        ExportedValue::Text(_) => CtfType::Text,
     };
     fields
         .iter()
@@ -111,7 +111,7 @@ impl<W: Write> PacketStream<W> {
         class: u16,
         at: u64,
         (thread, name): (u32, String),
-        fields: Vec<(&'static str, FieldValue)>,
+        fields: Vec<(&'static str, ExportedValue)>,
     ) -> io::Result<()> {
         if self.events.is_empty() {
             self.begin = at;
@@ -123,9 +123,9 @@ impl<W: Write> PacketStream<W> {
         self.text(&name);
         for (_, value) in fields {
             match value {
-                FieldValue::Number(number) => self.events.extend(number.to_le_bytes()),
-                FieldValue::Signed(number) => self.events.extend(number.to_le_bytes()),
-                FieldValue::Text(text) => self.text(&text),
+                ExportedValue::Number(number) => self.events.extend(number.to_le_bytes()),
+                ExportedValue::Signed(number) => self.events.extend(number.to_le_bytes()),
+                ExportedValue::Text(text) => self.text(&text),
             }
         }
         match self.events.len() >= PACKET_BYTES {
@@ -210,9 +210,9 @@ fn metadata(classes: &EventClasses, kernel: Option<&String>) -> String {
         );
         for (name, kind) in fields {
             let kind = match kind {
-                FieldType::Number => "u64",
-                FieldType::Signed => "i64",
-                FieldType::Text => "string",
+                CtfType::Number => "u64",
+                CtfType::Signed => "i64",
+                CtfType::Text => "string",
             };
             let _written = writeln!(text, "\t\t{kind} _{name};");
         }

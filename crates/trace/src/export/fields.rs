@@ -5,7 +5,7 @@ use crate::recording::RecordingHeader;
 
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum FieldValue {
+pub(super) enum ExportedValue {
     /// A number that is never negative.
     Number(u64),
     /// A number with a sign.
@@ -14,15 +14,15 @@ pub(super) enum FieldValue {
     Text(String),
 }
 
-type NamedFields = Vec<(&'static str, FieldValue)>;
+type NamedFields = Vec<(&'static str, ExportedValue)>;
 
 /// The fields of an event; events of one name have the same fields, of the same types. The names of calls and of
 /// interrupt lines are those of the header.
 pub(super) fn fields(kind: &KernelEventKind, header: &RecordingHeader) -> NamedFields {
-    let number = |number: u32| FieldValue::Number(number.into());
+    let number = |number: u32| ExportedValue::Number(number.into());
     let call = |number: u64| {
         let name = header.calls.get(&number).cloned();
-        FieldValue::Text(name.unwrap_or_else(|| number.to_string()))
+        ExportedValue::Text(name.unwrap_or_else(|| number.to_string()))
     };
     match kind {
         KernelEventKind::Switch(_)
@@ -33,14 +33,17 @@ pub(super) fn fields(kind: &KernelEventKind, header: &RecordingHeader) -> NamedF
         KernelEventKind::InterruptEntry(interrupt) | KernelEventKind::InterruptExit(interrupt) => {
             vec![(
                 "interrupt",
-                FieldValue::Text(interrupt_name(*interrupt, header)),
+                ExportedValue::Text(interrupt_name(*interrupt, header)),
             )]
         }
         KernelEventKind::TimerExpiry { function } => {
             let name = header.timer_functions.get(function).cloned();
             vec![
-                ("function", FieldValue::Number(*function)),
-                ("function_name", FieldValue::Text(name.unwrap_or_default())),
+                ("function", ExportedValue::Number(*function)),
+                (
+                    "function_name",
+                    ExportedValue::Text(name.unwrap_or_default()),
+                ),
             ]
         }
         KernelEventKind::CallEntry {
@@ -49,54 +52,62 @@ pub(super) fn fields(kind: &KernelEventKind, header: &RecordingHeader) -> NamedF
             third,
         } => vec![
             ("call", call(*number)),
-            ("first", FieldValue::Number(*first)),
-            ("third", FieldValue::Number(*third)),
+            ("first", ExportedValue::Number(*first)),
+            ("third", ExportedValue::Number(*third)),
         ],
         KernelEventKind::CallExit { number, result } => {
             vec![
                 ("call", call(*number)),
-                ("result", FieldValue::Signed(*result)),
+                ("result", ExportedValue::Signed(*result)),
             ]
         }
         KernelEventKind::ContentionBegin { lock, flags } => {
             vec![
-                ("lock", FieldValue::Number(*lock)),
+                ("lock", ExportedValue::Number(*lock)),
                 ("flags", number(*flags)),
             ]
         }
-        KernelEventKind::ContentionEnd { lock } => vec![("lock", FieldValue::Number(*lock))],
+        KernelEventKind::ContentionEnd { lock } => vec![("lock", ExportedValue::Number(*lock))],
         KernelEventKind::PageFault { address, by_user } => {
             vec![
-                ("address", FieldValue::Number(*address)),
+                ("address", ExportedValue::Number(*address)),
                 ("by_user", number((*by_user).into())),
             ]
         }
         KernelEventKind::Freezer { cgroup, path, .. } => {
             vec![
-                ("cgroup", FieldValue::Number(*cgroup)),
-                ("path", FieldValue::Text(path.clone())),
+                ("cgroup", ExportedValue::Number(*cgroup)),
+                ("path", ExportedValue::Text(path.clone())),
             ]
         }
         KernelEventKind::Idle { begins } => vec![("begins", number((*begins).into()))],
         // Zero where the kernel did not count.
-        KernelEventKind::Lost { count } => vec![("count", FieldValue::Number(count.unwrap_or(0)))],
+        KernelEventKind::Lost { count } => {
+            vec![("count", ExportedValue::Number(count.unwrap_or(0)))]
+        }
     }
 }
 
 fn thread_fields(kind: &KernelEventKind) -> NamedFields {
-    let number = |number: u32| FieldValue::Number(number.into());
+    let number = |number: u32| ExportedValue::Number(number.into());
     match kind {
         KernelEventKind::Switch(switch) => vec![
             ("prev_tid", number(switch.previous)),
-            ("prev_name", FieldValue::Text(switch.previous_name.text())),
-            ("prev_rank", FieldValue::Signed(switch.previous_rank.into())),
+            (
+                "prev_name",
+                ExportedValue::Text(switch.previous_name.text()),
+            ),
+            (
+                "prev_rank",
+                ExportedValue::Signed(switch.previous_rank.into()),
+            ),
             (
                 "prev_state",
-                FieldValue::Text(state_name(switch.state).into()),
+                ExportedValue::Text(state_name(switch.state).into()),
             ),
             ("next_tid", number(switch.next)),
-            ("next_name", FieldValue::Text(switch.next_name.text())),
-            ("next_rank", FieldValue::Signed(switch.next_rank.into())),
+            ("next_name", ExportedValue::Text(switch.next_name.text())),
+            ("next_rank", ExportedValue::Signed(switch.next_rank.into())),
         ],
         KernelEventKind::Waking {
             thread,
@@ -104,7 +115,7 @@ fn thread_fields(kind: &KernelEventKind) -> NamedFields {
             target_cpu,
         } => vec![
             ("woken_tid", number(*thread)),
-            ("woken_name", FieldValue::Text(name.text())),
+            ("woken_name", ExportedValue::Text(name.text())),
             ("target_cpu", number(*target_cpu)),
         ],
         KernelEventKind::NewThread {
@@ -113,13 +124,13 @@ fn thread_fields(kind: &KernelEventKind) -> NamedFields {
             same_process,
         } => vec![
             ("new_tid", number(*thread)),
-            ("new_name", FieldValue::Text(name.text())),
+            ("new_name", ExportedValue::Text(name.text())),
             ("same_process", number((*same_process).into())),
         ],
         KernelEventKind::Rename { thread, name } => {
             vec![
                 ("renamed_tid", number(*thread)),
-                ("new_name", FieldValue::Text(name.text())),
+                ("new_name", ExportedValue::Text(name.text())),
             ]
         }
         KernelEventKind::Exit { thread } => vec![("ended_tid", number(*thread))],

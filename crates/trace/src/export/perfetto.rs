@@ -1,7 +1,7 @@
 //! A trace that Perfetto opens, with the CPUs and threads as the kernel recorded them, and tracks of ours beside.
 
 mod kernel_events;
-mod simulated;
+mod schedules;
 mod tracks;
 
 use std::io::{BufRead, Write};
@@ -54,7 +54,7 @@ pub fn write_perfetto<B: PositionedBytes, W: Write>(
     write_stalls(recording, &mut tracks, &mut packets)?;
     let first = write_requests(recording, &tracks, &mut packets)?;
     let begin = first.unwrap_or(header.started.as_nanos());
-    simulated::append(simulated, begin, &mut packets)?;
+    schedules::append(simulated, begin, &mut packets)?;
     Ok(packets.finish()?)
 }
 

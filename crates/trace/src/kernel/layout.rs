@@ -53,7 +53,7 @@ impl EventLayout {
                 let number = text.trim().parse().map_err(|_| fault("ID is no number"));
                 id = Some(number?);
             } else if line.trim_start().starts_with("field:") {
-                fields.push(Field::parse(line.trim_start()).map_err(|what| fault(what))?);
+                fields.push(Field::parse(line.trim_start()).map_err(fault)?);
             } else if line.starts_with("print fmt:") {
                 break;
             }

@@ -13,7 +13,7 @@ const CLONE_THREAD: u64 = 0x0001_0000;
 
 /// The type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FieldType {
+enum FormatType {
     /// `char NAME[16]`: a thread's name.
     Name,
     /// `int`.
@@ -31,16 +31,16 @@ enum FieldType {
 }
 
 /// The value of a field.
-enum FieldValue<'a> {
+enum FormatValue<'a> {
     Name(ThreadName),
     Number(u64),
     Arguments([u64; 6]),
     Text(&'a str),
 }
 
-type FieldRow = (&'static str, FieldType);
+type FieldRow = (&'static str, FormatType);
 
-use FieldType::{Arguments, Int, Long, Name, Text, UnsignedInt, UnsignedLong};
+use FormatType::{Arguments, Int, Long, Name, Text, UnsignedInt, UnsignedLong};
 
 const LINE: &[FieldRow] = &[("irq", Int)];
 const SOFT: &[FieldRow] = &[("vec", UnsignedInt)];
@@ -131,7 +131,7 @@ const FORMATS: &[(&str, &[FieldRow])] = &[
     ("sys_exit", &[("id", Long), ("ret", Long)]),
 ];
 
-impl FieldType {
+impl FormatType {
     fn bytes(self) -> usize {
         match self {
             Self::Name => 16,
@@ -236,7 +236,7 @@ pub(super) fn format_texts() -> Vec<String> {
 /// The bytes of an event; `None` for a loss, which is no event.
 pub(super) fn encode(thread: u32, kind: &KernelEventKind) -> Option<Vec<u8>> {
     let (name, values) = values(kind)?;
-    let index = FORMATS.iter().position(|(known, _)| *known == name)?;
+    let index = FORMATS.iter().position(|(format, _)| *format == name)?;
     let fields = FORMATS[index].1;
     let (places, length) = places(fields);
     let mut bytes = vec![0; length];
@@ -245,15 +245,15 @@ pub(super) fn encode(thread: u32, kind: &KernelEventKind) -> Option<Vec<u8>> {
     for (((_, kind), place), value) in fields.iter().zip(places).zip(values) {
         let end = place + kind.bytes();
         match value {
-            FieldValue::Name(name) => bytes[place..end].copy_from_slice(name.bytes()),
-            FieldValue::Number(number) => {
+            FormatValue::Name(name) => bytes[place..end].copy_from_slice(name.bytes()),
+            FormatValue::Number(number) => {
                 bytes[place..end].copy_from_slice(&number.to_le_bytes()[..kind.bytes()]);
             }
-            FieldValue::Arguments(numbers) => {
+            FormatValue::Arguments(numbers) => {
                 let numbers = numbers.iter().flat_map(|number| number.to_le_bytes());
                 bytes.splice(place..end, numbers);
             }
-            FieldValue::Text(text) => {
+            FormatValue::Text(text) => {
                 let location = (bytes.len() as u32) | ((text.len() as u32 + 1) << 16);
                 bytes[place..end].copy_from_slice(&location.to_le_bytes());
                 bytes.extend(text.as_bytes());
@@ -266,8 +266,8 @@ pub(super) fn encode(thread: u32, kind: &KernelEventKind) -> Option<Vec<u8>> {
 }
 
 /// The name of an event's format, and the values of its fields in their order.
-fn values(kind: &KernelEventKind) -> Option<(&'static str, Vec<FieldValue<'_>>)> {
-    use FieldValue as Value;
+fn values(kind: &KernelEventKind) -> Option<(&'static str, Vec<FormatValue<'_>>)> {
+    use FormatValue as Value;
     Some(match kind {
         KernelEventKind::Switch(switch) => ("sched_switch", switch_values(switch)),
         KernelEventKind::InterruptEntry(interrupt) => interrupt_values(*interrupt, true),
@@ -315,8 +315,8 @@ fn values(kind: &KernelEventKind) -> Option<(&'static str, Vec<FieldValue<'_>>)>
 }
 
 /// The same of events in the life of a thread.
-fn life_values(kind: &KernelEventKind) -> Option<(&'static str, Vec<FieldValue<'_>>)> {
-    use FieldValue as Value;
+fn life_values(kind: &KernelEventKind) -> Option<(&'static str, Vec<FormatValue<'_>>)> {
+    use FormatValue as Value;
     let values = match kind {
         KernelEventKind::Waking {
             thread,
@@ -342,26 +342,29 @@ fn life_values(kind: &KernelEventKind) -> Option<(&'static str, Vec<FieldValue<'
     Some((kind.name(), values))
 }
 
-fn switch_values(switch: &Switch) -> Vec<FieldValue<'static>> {
-    let rank = |rank: i32| FieldValue::Number(i64::from(rank) as u64);
+fn switch_values(switch: &Switch) -> Vec<FormatValue<'static>> {
+    let rank = |rank: i32| FormatValue::Number(i64::from(rank) as u64);
     vec![
-        FieldValue::Name(switch.previous_name),
+        FormatValue::Name(switch.previous_name),
         of(switch.previous),
         rank(switch.previous_rank),
-        FieldValue::Number(state_bits(switch.state)),
-        FieldValue::Name(switch.next_name),
+        FormatValue::Number(state_bits(switch.state)),
+        FormatValue::Name(switch.next_name),
         of(switch.next),
         rank(switch.next_rank),
     ]
 }
 
-const NOTHING: FieldValue<'static> = FieldValue::Number(0);
+const NOTHING: FormatValue<'static> = FormatValue::Number(0);
 
-fn of(number: u32) -> FieldValue<'static> {
-    FieldValue::Number(number.into())
+fn of(number: u32) -> FormatValue<'static> {
+    FormatValue::Number(number.into())
 }
 
-fn interrupt_values(interrupt: Interrupt, entry: bool) -> (&'static str, Vec<FieldValue<'static>>) {
+fn interrupt_values(
+    interrupt: Interrupt,
+    entry: bool,
+) -> (&'static str, Vec<FormatValue<'static>>) {
     let (names, number) = match interrupt {
         Interrupt::Line(line) => (["irq_handler_entry", "irq_handler_exit"], line),
         Interrupt::Soft(soft) => (["softirq_entry", "softirq_exit"], soft),
@@ -374,7 +377,7 @@ fn interrupt_values(interrupt: Interrupt, entry: bool) -> (&'static str, Vec<Fie
     };
     (
         names[usize::from(!entry)],
-        vec![FieldValue::Number(number.into())],
+        vec![FormatValue::Number(number.into())],
     )
 }
 

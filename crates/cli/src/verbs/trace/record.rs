@@ -67,7 +67,9 @@ pub fn carry_out(arguments: &TraceRecordArguments, output: &Output) -> Result<()
             &stop,
         )?),
         None => {
-            wait(&mut recorder, arguments.duration, &stop, || Ok(false))?;
+            let pids = &arguments.pid;
+            let are_over = || !pids.is_empty() && pids.iter().all(|pid| has_ended(*pid));
+            wait(&mut recorder, arguments.duration, &stop, || Ok(are_over()))?;
             None
         }
     };
@@ -133,8 +135,13 @@ fn in_force(status: &DaemonStatus) -> Vec<RecordedDomain> {
     domain.collect()
 }
 
+/// Whether a process is no more, or waits for its parent to notice its end.
+fn has_ended(pid: u32) -> bool {
+    matches!(state_letter(pid), Err(_) | Ok('Z'))
+}
+
 fn check_processes(pids: &[u32]) -> Result<(), Failure> {
-    match pids.iter().find(|pid| state_letter(**pid).is_err()) {
+    match pids.iter().find(|pid| has_ended(**pid)) {
         None => Ok(()),
         Some(pid) => Err(Failure::with_help(
             format!("there is no process {pid}"),

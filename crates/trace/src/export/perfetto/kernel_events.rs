@@ -47,7 +47,7 @@ impl<'a> KernelBundles<'a> {
         }
         if let Some(kind) = ftrace_event(event, self.header) {
             bundle.event.push(FtraceEvent {
-                timestamp: Some(event.at.as_nanos()),
+                timestamp_ns: Some(event.at.as_nanos()),
                 pid: Some(event.thread),
                 event: Some(kind),
             });
