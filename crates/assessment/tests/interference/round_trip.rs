@@ -42,8 +42,9 @@ const IDLE: TracedThread<'static> = TracedThread {
     pid: 0,
     comm: "swapper/0",
 };
-const IRQ: TracedInterrupt<'static> = TracedInterrupt::Line {
-    number: 24,
+const IRQ: TracedInterrupt<'static> = TracedInterrupt {
+    is_soft: false,
+    number: Some(24),
     name: Some("eth0"),
 };
 
