@@ -207,6 +207,7 @@ fn a_simulated_schedule_yields_the_model_that_it_was_simulated_from() {
     let Arrivals::MinimumDistances {
         distances,
         mean_gap,
+        ..
     } = &source.interference.arrivals
     else {
         panic!("{source:?}");

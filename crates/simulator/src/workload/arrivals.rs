@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tailbound_model::{Arrivals, Gaps, InputFiles, PoissonState, Task};
+use tailbound_model::{ArrivalCurve, Arrivals, Gaps, InputFiles, PoissonState, Task};
 use tailbound_time::Duration;
 
 use super::spaced_releases::SpacedReleases;
@@ -181,15 +181,12 @@ impl ClientReleases {
                     false => Ok(Self::modulated(states, stream)),
                 }
             }
-            Arrivals::MinimumDistances {
-                distances,
-                mean_gap,
-            } => match distances.last() {
-                Some(last) if !last.is_zero() => {
-                    let spaced = SpacedReleases::new(distances, *mean_gap, stream);
+            curve @ Arrivals::MinimumDistances { mean_gap, .. } => match ArrivalCurve::of(curve) {
+                Some(curve) => {
+                    let spaced = SpacedReleases::new(&curve, *mean_gap, stream);
                     Ok(Self::Spaced(spaced))
                 }
-                _ => Err(zero_gap("distances")),
+                None => Err(zero_gap("distances")),
             },
             Arrivals::Trace { file } => Self::trace(name, file, inputs),
         }
