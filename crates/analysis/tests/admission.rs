@@ -5,6 +5,7 @@ use tailbound_analysis::admission::fixed_priority::{FixedPriorityServer, budget_
 use tailbound_analysis::admission::{
     AdmissionRefusal, HostLimits, Reserved, admit, pool, refusals_on,
 };
+use tailbound_analysis::interference::InterferenceLoad;
 use tailbound_model::{BackendKind, BudgetScope, Cpu, Priority, ResourceInterface, ServerKind};
 use tailbound_time::{Duration, Fraction};
 
@@ -278,7 +279,7 @@ proptest! {
             jitter_ns: one.period_ms() - one.budget_ms(),
             on_common_grid: false,
         });
-        let in_time = budget_response_ns(&servers, 1, None) <= below.1;
+        let in_time = budget_response_ns(&servers, 1, None, &InterferenceLoad::default()) <= below.1;
         // a waits until it has just its budget's time left, and b is replenished right then.
         let wait = above.1 - above.0;
         let slots = 30 * 14;

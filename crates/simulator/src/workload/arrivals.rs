@@ -174,20 +174,19 @@ impl ClientReleases {
                     stream,
                 })
             }
-            Arrivals::MarkovModulatedPoisson { states } => {
-                let passes_at_once = |state: &PoissonState| state.mean_stay.is_zero();
-                match states.iter().any(passes_at_once) {
-                    true => Err(zero_gap("mean_stay")),
-                    false => Ok(Self::modulated(states, stream)),
-                }
+            Arrivals::MarkovModulatedPoisson { states }
+                if states.iter().any(|state| state.mean_stay.is_zero()) =>
+            {
+                Err(zero_gap("mean_stay"))
             }
-            curve @ Arrivals::MinimumDistances { mean_gap, .. } => match ArrivalCurve::of(curve) {
-                Some(curve) => {
-                    let spaced = SpacedReleases::new(&curve, *mean_gap, stream);
-                    Ok(Self::Spaced(spaced))
-                }
-                None => Err(zero_gap("distances")),
-            },
+            Arrivals::MarkovModulatedPoisson { states } => Ok(Self::modulated(states, stream)),
+            curve @ Arrivals::MinimumDistances { mean_gap, .. } => {
+                let spaced = ArrivalCurve::of(curve);
+                let spaced = spaced.map(|curve| SpacedReleases::new(&curve, *mean_gap, stream));
+                spaced
+                    .map(Self::Spaced)
+                    .ok_or_else(|| zero_gap("distances"))
+            }
             Arrivals::Trace { file } => Self::trace(name, file, inputs),
         }
     }
