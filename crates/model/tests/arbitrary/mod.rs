@@ -10,8 +10,8 @@ use tailbound_model::{
     AgentDescription, AgentLink, AgentPlace, Arrivals, BackendKind, BackendOptions, Bin,
     BudgetScope, Builtin, ChangePolicy, Cpu, CpuWeight, Description, Domain, DomainKind,
     ExecutionTime, Experiment, Gaps, Host, Interference, InterferenceKind, InterruptHandling,
-    LaterDistance, LocalMode, Metric, Mode, ModeChanges, NiceValue, Percent, PercentagePoints, Percentile,
-    Placement, PoissonState, Precedence, Priority, Protocol, ReceiveContext, Request,
+    LaterDistance, LocalMode, Metric, Mode, ModeChanges, NiceValue, Percent, PercentagePoints,
+    Percentile, Placement, PoissonState, Precedence, Priority, Protocol, ReceiveContext, Request,
     RequestsMeanwhile, Reservation, Scheduling, Sections, Service, Slo, Task, TaskStart, Trigger,
     Variant, WhenEmpty,
 };
