@@ -13,10 +13,9 @@ const DENSE: usize = 8;
 /// `ArrivalCurve` bounds a stream of events from above by minimum distances: from an event to the k-th event after it no
 /// less than the distance of k passes, for some numbers k.
 ///
-/// Between the numbers the distance of the next smaller one holds, since later events come no sooner. Beyond them the
-/// bound goes on by superadditivity: q k + r events later is at least q times the distance of k plus that of r later (Le
+/// Between the numbers and beyond them the bound goes on by superadditivity: q k + r events later is at least q times the distance of k plus that of r later (Le
 /// Boudec and Thiran, *Network Calculus*, 2001, section 1.2; Richter, *Compositional Scheduling Analysis*, 2005, for
-/// minimum distances). For k the one with the lowest rate is taken.
+/// minimum distances); and later events come no sooner. Beyond all numbers, k is the one with the lowest rate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ArrivalCurve {
     /// Numbers of events, rising, with their distances, which never fall.
@@ -108,9 +107,22 @@ impl ArrivalCurve {
     }
 
     /// The most events that come no more than `distance` after an event; `None` beyond all points.
+    ///
+    /// Below the next point, and no more than superadditivity lets of the point before: q k + r events come no sooner than
+    /// q times the distance of k and that of r.
     fn most_later(&self, distance: Duration) -> Option<u64> {
         let next = self.points.partition_point(|(_, least)| *least <= distance);
-        self.points.get(next).map(|(events, _)| events - 1)
+        let below_next = self.points.get(next).map(|(events, _)| events - 1)?;
+        let before = next
+            .checked_sub(1)
+            .and_then(|before| self.points.get(before));
+        let Some((events, length)) = before.filter(|(_, length)| !length.is_zero()) else {
+            return Some(below_next);
+        };
+        let whole = (distance / *length).saturating_mul(*events);
+        // The rest is shorter than the point before, so that this ends.
+        let rest = self.most_later(distance % *length)?;
+        Some(below_next.min(whole.saturating_add(rest)))
     }
 
     /// The rate in the long run at most: so many events in each such time, which is above zero.
@@ -161,7 +173,7 @@ mod tests {
         let most = |window_ns| sparse.most_events(Duration::from_nanos(window_ns));
         assert_eq!(
             [1_000, 1_001, 1_000_000, 1_000_001].map(most),
-            [3, 40, 40, 43]
+            [3, 6, 40, 43]
         );
         assert!(ArrivalCurve::of_distances(&[us(5), us(4)]).is_none());
         assert!(ArrivalCurve::of_distances(&[us(0)]).is_none());

@@ -131,33 +131,29 @@ impl ClientReleases {
                 next: offset.as_nanos(),
                 period_ns: period.as_nanos(),
             }),
-            Arrivals::Sporadic { max_gap, .. } if max_gap.is_zero() => Err(zero_gap("max_gap")),
             Arrivals::Sporadic {
                 min_gap,
                 max_gap,
                 offset,
             } => {
-                check_range(name, ("min_gap", *min_gap), ("max_gap", *max_gap))?;
+                let ends = (("min_gap", *min_gap), ("max_gap", *max_gap));
                 let gaps = Gaps::Uniform {
                     min: *min_gap,
                     max: *max_gap,
                 };
-                Ok(Self::sporadic(gaps, *offset, stream))
-            }
-            Arrivals::SporadicExponential { mean_gap, .. } if mean_gap.is_zero() => {
-                Err(zero_gap("mean_gap"))
+                Self::sporadic_between(name, ends, gaps, *offset, stream)
             }
             Arrivals::SporadicExponential {
                 min_gap,
                 mean_gap,
                 offset,
             } => {
-                check_range(name, ("min_gap", *min_gap), ("mean_gap", *mean_gap))?;
+                let ends = (("min_gap", *min_gap), ("mean_gap", *mean_gap));
                 let gaps = Gaps::Exponential {
                     min: *min_gap,
                     mean: *mean_gap,
                 };
-                Ok(Self::sporadic(gaps, *offset, stream))
+                Self::sporadic_between(name, ends, gaps, *offset, stream)
             }
             Arrivals::Bursts { gaps, .. } if gaps.mean().is_zero() => Err(zero_gap("gaps")),
             Arrivals::Bursts {
@@ -174,12 +170,11 @@ impl ClientReleases {
                     stream,
                 })
             }
-            Arrivals::MarkovModulatedPoisson { states }
-                if states.iter().any(|state| state.mean_stay.is_zero()) =>
-            {
-                Err(zero_gap("mean_stay"))
+            Arrivals::MarkovModulatedPoisson { states } => {
+                let stays = !states.iter().any(|state| state.mean_stay.is_zero());
+                let modulated = stays.then(|| Self::modulated(states, stream));
+                modulated.ok_or_else(|| zero_gap("mean_stay"))
             }
-            Arrivals::MarkovModulatedPoisson { states } => Ok(Self::modulated(states, stream)),
             curve @ Arrivals::MinimumDistances { mean_gap, .. } => {
                 let spaced = ArrivalCurve::of(curve);
                 let spaced = spaced.map(|curve| SpacedReleases::new(&curve, *mean_gap, stream));
@@ -239,6 +234,24 @@ impl ClientReleases {
             gaps,
             stream,
         })
+    }
+
+    /// Sporadic releases whose gaps have these ends, or this least and mean one.
+    fn sporadic_between(
+        name: &str,
+        (low, high): ((&'static str, Duration), (&'static str, Duration)),
+        gaps: Gaps,
+        offset: Duration,
+        stream: RandomStream,
+    ) -> Result<Self, WorkloadError> {
+        if high.1.is_zero() {
+            return Err(WorkloadError::ZeroGap {
+                task: name.into(),
+                key: high.0,
+            });
+        }
+        check_range(name, low, high)?;
+        Ok(Self::sporadic(gaps, offset, stream))
     }
 
     /// The first release lies within the shortest gap after the offset.
