@@ -247,10 +247,10 @@ mod tests {
     }
 
     fn source(longest: u64, distances: &[u64]) -> InterferenceBound {
-        let distances = distances.iter().copied().map(ns).collect();
+        let distances: Vec<Duration> = distances.iter().copied().map(ns).collect();
         InterferenceBound {
             source: "irq".into(),
-            curve: ArrivalCurve::new(distances).unwrap(),
+            curve: ArrivalCurve::of_distances(&distances).unwrap(),
             longest: ns(longest),
             may_use_budget: true,
         }

@@ -12,11 +12,12 @@ const BEGIN: &str =
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 33] = [
+const SECTIONS: [(&str, &str); 35] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
     ("HostOverheads", "`[hosts.NAME.overheads]`"),
     ("HostTick", "`tick` of `[hosts.NAME.overheads]`"),
+    ("Interference", "`[[hosts.NAME.interference]]`"),
     (
         "InterruptHandling",
         "`[hosts.NAME.interrupts.SOURCE]`, of a network device or an interrupt",
@@ -43,11 +44,12 @@ const SECTIONS: [(&str, &str); 33] = [
     ("AperiodicCosts", "`costs` of `aperiodic`"),
     ("CriticalSection", "`sections` of a task"),
     ("Window", "`windows` of a time partition"),
-    ("Arrivals", "`arrivals` of a task"),
+    ("Arrivals", "`arrivals` of a task, or of interference"),
     (
         "PoissonState",
         "`states` of Markov-modulated Poisson arrivals",
     ),
+    ("LaterDistance", "`later` of minimum distances"),
     ("Gaps", "`gaps` of bursts"),
     ("ExecutionTime", "`execution_time` of a task"),
     ("Bin", "`bins` of a histogram"),

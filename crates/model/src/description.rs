@@ -20,7 +20,7 @@ use crate::mode::{LocalMode, Mode};
 use crate::mode_changes::AgentDescription;
 use crate::schema::{NameSchema, is_default};
 use crate::section::{Section, Sections};
-pub use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps, PoissonState};
+pub use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps, LaterDistance, PoissonState};
 use crate::{BackendKind, BackendOptions};
 
 /// The version of the file format that this crate reads and writes.

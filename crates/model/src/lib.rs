@@ -72,4 +72,4 @@ pub use problem::{Problem, Problems, Severity};
 pub use request_log::{LoggedRequest, RequestLog, parse_request_log};
 pub use section::{Section, SectionKind, Sections};
 pub use validation::Check;
-pub use writer::{NotWritable, overheads_to_toml, to_toml};
+pub use writer::{NotWritable, interference_to_toml, overheads_to_toml, to_toml};

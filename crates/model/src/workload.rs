@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tailbound_time::{Duration, Rate};
 
+use crate::arrival_curve::ArrivalCurve;
 use crate::continuous_law::ContinuousLaw;
 use crate::description::{Protocol, Scheduling, Service, Task};
 
@@ -71,10 +72,14 @@ pub enum Arrivals {
     },
     /// By an arrival curve: from a job to the k-th job after it, no less than the k-th distance passes.
     MinimumDistances {
-        /// The least time from a job to the next one, to the one after it, and so on; further ones follow as multiples
-        /// of the last. They never fall, and the last is above zero.
+        /// The least time from a job to the next one, to the one after it, and so on. They never fall. Where neither
+        /// these nor `later` say a distance, it follows from those of fewer jobs.
         #[schemars(length(min = 1, max = 1024))]
         distances: Vec<Duration>,
+        /// The least time from a job to those that come many jobs later.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[schemars(length(max = 1024))]
+        later: Vec<LaterDistance>,
         /// The mean inter-arrival time: jobs come by a Poisson process of that rate, each delayed until the distances
         /// allow it. Left out, every job comes as soon as the distances allow.
         #[serde(default)]
@@ -85,6 +90,17 @@ pub enum Arrivals {
         /// The file; relative paths start at the description.
         file: PathBuf,
     },
+}
+
+/// The least time from a job to a later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LaterDistance {
+    /// The number of jobs later; more than `distances` has.
+    #[schemars(range(min = 1))]
+    pub jobs: u64,
+    /// The least time to it.
+    pub distance: Duration,
 }
 
 /// A state of a Markov-modulated Poisson process.
@@ -249,12 +265,9 @@ impl Arrivals {
             Self::MarkovModulatedPoisson { states } => {
                 Rate::per_second(PoissonState::mean_per_second(states)).map(Rate::mean_gap)
             }
-            Self::MinimumDistances {
-                distances,
-                mean_gap,
-            } => mean_gap.or_else(|| {
-                let last = *distances.last()?;
-                Some(last / distances.len() as u64)
+            Self::MinimumDistances { mean_gap, .. } => mean_gap.or_else(|| {
+                let (jobs, length) = ArrivalCurve::of(self)?.rate();
+                Some(length / jobs)
             }),
             Self::Trace { .. } => None,
         }

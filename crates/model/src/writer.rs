@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::description::Description;
 use crate::host::HostOverheads;
+use crate::interference::Interference;
 
 /// Why a description cannot be written as a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +45,28 @@ pub fn overheads_to_toml(host: &str, overheads: &HostOverheads) -> Result<String
     }
     let part = OverheadsPart {
         hosts: [(host, HostPart { overheads })].into(),
+    };
+    toml::to_string(&part).map_err(|error| NotWritable::NotToml(error.to_string()))
+}
+
+/// The tables `[[hosts.NAME.interference]]` alone, to be put into a description of that host.
+///
+/// # Errors
+/// None that a caller could cause; the writer's own.
+pub fn interference_to_toml(host: &str, sources: &[Interference]) -> Result<String, NotWritable> {
+    #[derive(Serialize)]
+    struct InterferencePart<'a> {
+        hosts: BTreeMap<&'a str, SourcesPart<'a>>,
+    }
+    #[derive(Serialize)]
+    struct SourcesPart<'a> {
+        interference: &'a [Interference],
+    }
+    let sources = SourcesPart {
+        interference: sources,
+    };
+    let part = InterferencePart {
+        hosts: [(host, sources)].into(),
     };
     toml::to_string(&part).map_err(|error| NotWritable::NotToml(error.to_string()))
 }

@@ -42,8 +42,9 @@ const IDLE: TracedThread<'static> = TracedThread {
     pid: 0,
     comm: "swapper/0",
 };
-const IRQ: TracedInterrupt<'static> = TracedInterrupt::Line {
-    number: 24,
+const IRQ: TracedInterrupt<'static> = TracedInterrupt {
+    is_soft: false,
+    number: Some(24),
     name: Some("eth0"),
 };
 
@@ -206,6 +207,7 @@ fn a_simulated_schedule_yields_the_model_that_it_was_simulated_from() {
     let Arrivals::MinimumDistances {
         distances,
         mean_gap,
+        ..
     } = &source.interference.arrivals
     else {
         panic!("{source:?}");
@@ -221,13 +223,17 @@ fn a_simulated_schedule_yields_the_model_that_it_was_simulated_from() {
     let mean = mean_gap.unwrap().as_secs_f64();
     assert!((mean - 1e-3).abs() < 5e-5, "{mean}");
     assert!(source.interference.longest.unwrap() <= us(100));
-    // The derived description is one, bounds that it was observed under, and no more than the first one says.
+    check_derived(&described, &model, &longest);
+}
+
+/// The derived description is one, its bounds hold what was observed, and are no more than those of the first one.
+fn check_derived(described: &Description, model: &TraceModel, longest: &[(String, u64)]) {
     let derived = model.description("derived", "here");
     let text = to_toml(&derived).unwrap();
     let read = check(&text, "derived.toml");
     assert!(read.problems.is_empty(), "{}\n{text}", read.problems);
     assert_eq!(read.description.as_ref(), Some(&derived));
-    let (first, second) = (bounds(&described), bounds(&derived));
+    let (first, second) = (bounds(described), bounds(&derived));
     for (((name, longest), first), second) in longest.iter().zip(&first).zip(&second) {
         assert!(
             longest <= second && second <= first,

@@ -133,12 +133,19 @@ fn source(random: &mut ChaCha8Rng, index: u64, text: &mut String) {
         distances.push(at);
     }
     // A twentieth to a third of the CPU in the long run.
+    let least = longest * count * random.random_range(6..30);
     let last = distances.last_mut().unwrap();
-    *last = (*last).max(longest * count * random.random_range(6..30));
+    *last = (*last).max(least);
     let dense = random.random_bool(0.7);
     let mean_gap = match dense {
         true => String::new(),
-        false => format!(", mean_gap = \"{}us\"", *last / count * 2),
+        false => {
+            let slowest = (1..)
+                .zip(&distances)
+                .map(|(jobs, distance)| distance.div_ceil(jobs))
+                .max();
+            format!(", mean_gap = \"{}us\"", slowest.unwrap() * 2)
+        }
     };
     let law = match dense {
         true => format!("{{ kind = \"constant\", value = \"{longest}us\" }}"),

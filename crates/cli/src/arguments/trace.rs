@@ -34,6 +34,8 @@ pub enum TraceWhat {
     Locks(LockTraceArguments),
     /// The triggers of a running process, and to switch them on or off.
     Triggers(TriggerArguments),
+    /// A description of what a recording holds: tasks that do what threads did, and interference.
+    Model(TraceModelArguments),
 }
 
 /// Arguments of `trace record`.
@@ -73,6 +75,28 @@ pub struct TraceRecordArguments {
 pub struct TraceReportArguments {
     /// The recording.
     pub file: PathBuf,
+    /// Where the answer is written to.
+    #[command(flatten)]
+    pub export: ExportArguments,
+}
+
+/// Arguments of `trace model`.
+#[derive(Debug, Args)]
+pub struct TraceModelArguments {
+    /// The recording, or the text of ftrace, trace-cmd report or perf script --show-lost-events.
+    pub file: PathBuf,
+    /// The threads that tasks are made of, by number; all but the kernel's own if neither number nor name is given.
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: Vec<u32>,
+    /// The threads that tasks are made of, by name.
+    #[arg(long)]
+    pub comm: Option<String>,
+    /// The name of the host in the description.
+    #[arg(long, default_value = "local")]
+    pub host: String,
+    /// Print only the interference of the host, to be put into a description.
+    #[arg(long)]
+    pub interference: bool,
     /// Where the answer is written to.
     #[command(flatten)]
     pub export: ExportArguments,

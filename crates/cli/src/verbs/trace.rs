@@ -3,6 +3,7 @@
 mod export;
 mod lock_report;
 mod locks;
+mod model;
 mod record;
 mod report;
 mod triggers;
@@ -33,6 +34,7 @@ pub fn carry_out(arguments: &TraceArguments, output: &Output) -> Result<(), Fail
         TraceWhat::Export(arguments) => export::carry_out(arguments, output),
         TraceWhat::Locks(arguments) => locks::carry_out(arguments, output),
         TraceWhat::Triggers(arguments) => triggers::carry_out(arguments, output),
+        TraceWhat::Model(arguments) => model::carry_out(arguments, output),
     }
 }
 

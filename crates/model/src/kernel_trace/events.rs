@@ -31,21 +31,32 @@ pub enum TracedEventKind<'a> {
 
 /// Work in interrupt context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TracedInterrupt<'a> {
-    /// The handler of an interrupt.
-    Line {
-        /// The number of the interrupt.
-        number: u32,
-        /// The name of the handler; none at the end.
-        name: Option<&'a str>,
-    },
-    /// A softirq.
-    Soft {
-        /// The number of the softirq.
-        number: u32,
-        /// The name, where the recording has it.
-        name: Option<&'a str>,
-    },
+pub struct TracedInterrupt<'a> {
+    /// Whether it is a softirq.
+    pub is_soft: bool,
+    /// The number of the line or of the softirq, where the recording has one.
+    pub number: Option<u32>,
+    /// The name: of a numbered one as the kernel has it, where the recording says it, else all of it.
+    pub name: Option<&'a str>,
+}
+
+impl<'a> TracedInterrupt<'a> {
+    /// An interrupt of that name.
+    pub fn hard(name: &'a str) -> Self {
+        Self {
+            is_soft: false,
+            number: None,
+            name: Some(name),
+        }
+    }
+
+    /// A softirq of that name.
+    pub fn soft(name: &'a str) -> Self {
+        Self {
+            is_soft: true,
+            ..Self::hard(name)
+        }
+    }
 }
 
 /// A thread as an event names it.
@@ -240,8 +251,9 @@ fn woken(body: &str) -> Option<TracedThread<'_>> {
 fn handler(body: &str) -> Option<TracedInterrupt<'_>> {
     let rest = body.strip_prefix("irq=")?;
     let (number, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-    Some(TracedInterrupt::Line {
-        number: number.parse().ok()?,
+    Some(TracedInterrupt {
+        is_soft: false,
+        number: Some(number.parse().ok()?),
         name: rest.trim().strip_prefix("name="),
     })
 }
@@ -251,8 +263,9 @@ fn softirq(body: &str) -> Option<TracedInterrupt<'_>> {
     let rest = body.strip_prefix("vec=")?;
     let (number, rest) = rest.split_once(' ').unwrap_or((rest, ""));
     let name = rest.trim().strip_prefix("[action=");
-    Some(TracedInterrupt::Soft {
-        number: number.parse().ok()?,
+    Some(TracedInterrupt {
+        is_soft: true,
+        number: Some(number.parse().ok()?),
         name: name.and_then(|name| name.strip_suffix(']')),
     })
 }
@@ -374,18 +387,22 @@ mod tests {
     #[test]
     fn interrupts_are_read_in_every_form() {
         let entry = |text: &str| match event(text).unwrap().unwrap().kind {
-            TracedEventKind::Begin(interrupt) => format!("{interrupt:?}"),
-            TracedEventKind::End(interrupt) => format!("end {interrupt:?}"),
+            TracedEventKind::Begin(one) => {
+                format!("{} {:?} {:?}", one.is_soft, one.number, one.name)
+            }
+            TracedEventKind::End(one) => {
+                format!("end {} {:?} {:?}", one.is_soft, one.number, one.name)
+            }
             other => panic!("{other:?}"),
         };
         let ftrace = "<idle>-0 [001] dNh4. 7.000001: irq_handler_entry: irq=24 name=virtio0 in: 0";
-        assert!(entry(ftrace).starts_with("Line { number: 24, name: Some(\"virtio0 in: 0\")"));
+        assert_eq!(entry(ftrace), "false Some(24) Some(\"virtio0 in: 0\")");
         let perf = "swapper 0 [001]  7.000001: irq:irq_handler_exit: irq=24 ret=handled";
-        assert_eq!(entry(perf), "end Line { number: 24, name: None }");
+        assert_eq!(entry(perf), "end false Some(24) None");
         let soft = "x-1 [001] 7.000001: softirq_entry: vec=3 [action=NET_RX]";
-        assert_eq!(entry(soft), "Soft { number: 3, name: Some(\"NET_RX\") }");
+        assert_eq!(entry(soft), "true Some(3) Some(\"NET_RX\")");
         let raw = "x-1 [001] 7.000001: softirq_exit: vec=3";
-        assert_eq!(entry(raw), "end Soft { number: 3, name: None }");
+        assert_eq!(entry(raw), "end true Some(3) None");
         assert!(
             event("x-1 [001] 7.000001: softirq_entry: vec=x")
                 .unwrap()

@@ -9,11 +9,6 @@ use crate::inputs::TracedJob;
 use crate::interface::Cpu;
 use crate::interference::InterferenceKind;
 
-/// Names of the softirqs, in the order of their numbers (include/linux/interrupt.h).
-const SOFTIRQS: [&str; 10] = [
-    "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
-];
-
 /// The beginnings of the names of kernel threads that do the work of interrupts and of the scheduler.
 const KERNEL_THREADS: [&str; 5] = ["irq/", "ksoftirqd/", "migration/", "napi/", "stopper/"];
 
@@ -39,6 +34,30 @@ pub struct RecordedInterference {
     pub events: Vec<TracedJob>,
 }
 
+/// An interrupt by its number, or else by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct InterruptKey {
+    is_soft: bool,
+    number: Option<u32>,
+    name: String,
+}
+
+impl InterruptKey {
+    fn of(interrupt: TracedInterrupt<'_>) -> Self {
+        let TracedInterrupt {
+            is_soft,
+            number,
+            name,
+        } = interrupt;
+        let name = name.filter(|_| number.is_none()).unwrap_or_default();
+        Self {
+            is_soft,
+            number,
+            name: name.to_owned(),
+        }
+    }
+}
+
 /// Work in progress on a CPU.
 #[derive(Clone, Debug)]
 struct OpenWork {
@@ -47,8 +66,8 @@ struct OpenWork {
     begin_ns: u64,
     /// The time that work nested in it has taken.
     nested_ns: u64,
-    /// The number of the interrupt or softirq; none of a thread.
-    number: Option<(bool, u32)>,
+    /// The interrupt or softirq; none of a thread.
+    key: Option<InterruptKey>,
 }
 
 /// `InterruptionReader` finds the interference in events that come in order.
@@ -62,7 +81,7 @@ pub(super) struct InterruptionReader {
     taken_ns: BTreeMap<u32, u64>,
     /// Begin and length of each event, by source.
     events: BTreeMap<(u32, InterferenceKind, String), Vec<(u64, u64)>>,
-    names: BTreeMap<u32, String>,
+    names: BTreeMap<(bool, u32), String>,
 }
 
 impl InterruptionReader {
@@ -94,43 +113,44 @@ impl InterruptionReader {
     }
 
     fn begin(&mut self, cpu: u32, at_ns: u64, interrupt: TracedInterrupt<'_>) {
-        let (kind, number, source) = match interrupt {
-            TracedInterrupt::Line { number, name } => {
-                if let Some(name) = name {
-                    self.names.entry(number).or_insert_with(|| name.to_owned());
-                }
-                let source = match self.names.get(&number) {
-                    Some(name) => format!("irq {number} ({name})"),
-                    None => format!("irq {number}"),
-                };
-                (InterferenceKind::Interrupt, (false, number), source)
-            }
-            TracedInterrupt::Soft { number, name } => {
-                let of_number = SOFTIRQS.get(number as usize).copied();
-                let source = match name.or(of_number) {
-                    Some(name) => format!("softirq {name}"),
-                    None => format!("softirq {number}"),
-                };
-                (InterferenceKind::Softirq, (true, number), source)
-            }
+        let TracedInterrupt {
+            is_soft,
+            number,
+            name,
+        } = interrupt;
+        if let (Some(number), Some(name)) = (number, name) {
+            let names = self.names.entry((is_soft, number));
+            names.or_insert_with(|| name.to_owned());
+        }
+        let line_name = number.and_then(|number| self.names.get(&(is_soft, number)));
+        let source = match (is_soft, number, line_name) {
+            (false, Some(number), Some(name)) => format!("irq {number} ({name})"),
+            (false, Some(number), None) => format!("irq {number}"),
+            (true, Some(_), Some(name)) => format!("softirq {name}"),
+            (true, Some(number), None) => format!("softirq {number}"),
+            (_, None, _) => name.unwrap_or("interrupt").to_owned(),
+        };
+        let kind = match is_soft {
+            true => InterferenceKind::Softirq,
+            false => InterferenceKind::Interrupt,
         };
         self.nested.entry(cpu).or_default().push(OpenWork {
             source,
             kind,
             begin_ns: at_ns,
             nested_ns: 0,
-            number: Some(number),
+            key: Some(InterruptKey::of(interrupt)),
         });
     }
 
     fn end(&mut self, cpu: u32, at_ns: u64, interrupt: TracedInterrupt<'_>) {
-        let number = match interrupt {
-            TracedInterrupt::Line { number, .. } => (false, number),
-            TracedInterrupt::Soft { number, .. } => (true, number),
-        };
+        let key = InterruptKey::of(interrupt);
         let stack = self.nested.entry(cpu).or_default();
         // An end without its begin says nothing; begins without an end are dropped with the work around them.
-        let Some(depth) = stack.iter().rposition(|open| open.number == Some(number)) else {
+        let Some(depth) = stack
+            .iter()
+            .rposition(|open| open.key.as_ref() == Some(&key))
+        else {
             return;
         };
         stack.truncate(depth + 1);
@@ -167,7 +187,7 @@ impl InterruptionReader {
                 kind: InterferenceKind::KernelThread,
                 begin_ns: at_ns,
                 nested_ns: 0,
-                number: None,
+                key: None,
             };
             self.threads.insert(cpu, open);
         }
@@ -212,12 +232,11 @@ mod tests {
         let mut reader = InterruptionReader::default();
         for (at_ns, step) in steps {
             let number = step.unsigned_abs();
-            let interrupt = match number < 10 {
-                true => TracedInterrupt::Soft { number, name: None },
-                false => TracedInterrupt::Line {
-                    number,
-                    name: (*step > 0).then_some("eth0"),
-                },
+            let name = if number < 10 { "NET_RX" } else { "eth0" };
+            let interrupt = TracedInterrupt {
+                is_soft: number < 10,
+                number: Some(number),
+                name: (*step > 0).then_some(name),
             };
             let kind = match *step {
                 0 => TracedEventKind::Lost,

@@ -4,13 +4,13 @@ use serde::Serialize;
 use tailbound_time::{Duration, nanoseconds};
 
 use crate::arrival_curve::ArrivalCurve;
-use crate::workload::{Arrivals, Bin};
+use crate::workload::{Arrivals, Bin, LaterDistance};
 
 /// The most bins of a distribution.
 const MOST_BINS: usize = 32;
 
-/// The most distances that are derived of an arrival curve.
-const MOST_DERIVED_DISTANCES: usize = 16;
+/// The most of the longest distances that are derived.
+const MOST_LONGEST_DISTANCES: usize = 16;
 
 /// The lags of autocorrelations.
 const LAGS: usize = 10;
@@ -161,14 +161,26 @@ pub(super) fn bins_of(values_ns: &[u64]) -> Vec<Bin> {
 
 /// The arrivals by minimum distances of instants in order, with their mean gap; `None` where there is no curve.
 pub(super) fn spaced_arrivals(instants_ns: &[u64]) -> Option<Arrivals> {
-    let curve = ArrivalCurve::of_instants(instants_ns, MOST_DERIVED_DISTANCES)?;
+    let curve = ArrivalCurve::of_instants(instants_ns)?;
     let (events, length) = curve.rate();
     let (first, last) = (instants_ns.first()?, instants_ns.last()?);
     let mean_gap = Duration::from_nanos((last - first) / (instants_ns.len() as u64 - 1));
+    let points = curve.points().iter().zip(1..);
+    let (next, later): (Vec<_>, Vec<_>) = points.partition(|((events, _), place)| events == place);
+    let later = later
+        .into_iter()
+        .map(|((jobs, distance), _)| LaterDistance {
+            jobs: *jobs,
+            distance: *distance,
+        });
     Some(Arrivals::MinimumDistances {
         // As close as the distances allow, where the mean is no longer.
-        mean_gap: (mean_gap > length / events).then_some(mean_gap),
-        distances: curve.distances().to_vec(),
+        mean_gap: (mean_gap * events > length).then_some(mean_gap),
+        distances: next
+            .into_iter()
+            .map(|((_, distance), _)| *distance)
+            .collect(),
+        later: later.collect(),
     })
 }
 
@@ -177,7 +189,7 @@ pub(super) fn longest_distances(instants_ns: &[u64]) -> Vec<Duration> {
     let most = instants_ns
         .len()
         .saturating_sub(1)
-        .min(MOST_DERIVED_DISTANCES);
+        .min(MOST_LONGEST_DISTANCES);
     let longest = |gaps: usize| {
         let windows = instants_ns.windows(gaps + 1);
         let lengths = windows.filter_map(|window| Some(window.last()? - window.first()?));
@@ -244,6 +256,7 @@ mod tests {
         };
         let expected = Arrivals::MinimumDistances {
             distances: ns(&[2, 12, 40, 50]),
+            later: Vec::new(),
             mean_gap: None,
         };
         assert_eq!(spaced, expected);

@@ -53,7 +53,7 @@ pub struct RecordedJob {
 
 /// A job that is not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct OpenJob {
+struct JobInProgress {
     release_ns: u64,
     used_ns: u64,
     start_ns: Option<u64>,
@@ -66,11 +66,11 @@ enum RecordedState {
     Unknown,
     Sleeping,
     Ready {
-        job: OpenJob,
+        job: JobInProgress,
         since_ns: u64,
     },
     Running {
-        job: OpenJob,
+        job: JobInProgress,
         since_ns: u64,
         /// What interrupts and stalls had taken of the CPU by then.
         taken_ns: u64,
@@ -335,7 +335,7 @@ pub struct RecordedTrace {
 fn woken(at_ns: u64, state: RecordedState) -> RecordedState {
     match state {
         RecordedState::Unknown | RecordedState::Sleeping => RecordedState::Ready {
-            job: OpenJob {
+            job: JobInProgress {
                 release_ns: at_ns,
                 used_ns: 0,
                 start_ns: None,

@@ -98,15 +98,18 @@ impl TraceModel {
         for job in &trace.jobs {
             by_thread.entry(job.pid).or_default().push(job);
         }
+        let mut few = 0;
         for (pid, comm) in &trace.threads {
             let jobs = by_thread.remove(pid).unwrap_or_default();
             match ModelledTask::of((*pid, comm), &jobs) {
                 Some(task) => model.tasks.push(task),
-                None => model.left_out.push(format!(
-                    "thread {comm} ({pid}): {} whole jobs are too few for a task",
-                    jobs.len()
-                )),
+                None => few += 1,
             }
+        }
+        if few > 0 {
+            model.left_out.push(format!(
+                "{few} threads with fewer than {FEWEST_JOBS} whole jobs, from a wake-up to the next sleep"
+            ));
         }
         model.name_apart();
         model

@@ -3,9 +3,10 @@
 use tailbound_time::{Duration, Rate};
 
 use super::Check;
+use crate::arrival_curve::ArrivalCurve;
 use crate::description::Task;
 use crate::parser::KeyPath;
-use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps, PoissonState};
+use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps, LaterDistance, PoissonState};
 
 /// A second of shorter stays would take a simulation longer than a second.
 const SHORTEST_STAY: Duration = Duration::from_micros(1);
@@ -48,10 +49,14 @@ pub(super) fn arrivals(check: &mut Check<'_>, place: &KeyPath, arrivals: &Arriva
         } => bursts(check, place, *jobs, *spacing, gaps),
         Arrivals::Poisson { rate } => servable(check, &place.key("rate"), *rate),
         Arrivals::MarkovModulatedPoisson { states } => modulated(check, place, states),
-        Arrivals::MinimumDistances {
+        curve @ Arrivals::MinimumDistances {
             distances,
+            later,
             mean_gap,
-        } => minimum_distances(check, place, distances, *mean_gap),
+        } => {
+            minimum_distances(check, place, distances, later);
+            mean_of_distances(check, place, curve, *mean_gap);
+        }
         Arrivals::Trace { file } => path(check, &place.key("file"), file),
     }
 }
@@ -135,7 +140,7 @@ fn minimum_distances(
     check: &mut Check<'_>,
     place: &KeyPath,
     distances: &[Duration],
-    mean_gap: Option<Duration>,
+    later: &[LaterDistance],
 ) {
     let here = place.key("distances");
     for (index, pair) in distances.windows(2).enumerate() {
@@ -149,20 +154,60 @@ fn minimum_distances(
             );
         }
     }
-    let Some(last) = distances.last() else {
+    let last_distance = distances.last().copied().unwrap_or(Duration::ZERO);
+    let mut before = (distances.len() as u64, last_distance);
+    for (index, one) in later.iter().enumerate() {
+        let here = place.key("later").index(index);
+        if one.jobs <= before.0 {
+            let message = format!(
+                "{} jobs later is no later than {}, which stands before",
+                one.jobs, before.0
+            );
+            check.error(
+                &here.key("jobs"),
+                message,
+                "write them in rising order, beyond `distances`",
+            );
+        }
+        if one.distance < before.1 {
+            let message = format!(
+                "{} is shorter than {}, the distance to fewer jobs",
+                one.distance, before.1
+            );
+            check.error(
+                &here.key("distance"),
+                message,
+                "distances count from the same job and never fall",
+            );
+        }
+        before = (one.jobs, one.distance);
+    }
+    if !distances.is_empty() {
+        let here = match later.len() {
+            0 => place.key("distances").index(distances.len() - 1),
+            count => place.key("later").index(count - 1).key("distance"),
+        };
+        check.above_zero(&here, "the longest distance", before.1);
+    }
+}
+
+/// A mean gap that the distances leave room for.
+fn mean_of_distances(
+    check: &mut Check<'_>,
+    place: &KeyPath,
+    arrivals: &Arrivals,
+    mean_gap: Option<Duration>,
+) {
+    let (Some(mean_gap), Some(curve)) = (mean_gap, ArrivalCurve::of(arrivals)) else {
         return;
     };
-    check.above_zero(
-        &here.index(distances.len() - 1),
-        "the longest distance",
-        *last,
-    );
-    let least_mean = *last / distances.len() as u64;
-    if let Some(mean_gap) = mean_gap.filter(|mean| *mean <= least_mean) {
+    let (jobs, length) = curve.rate();
+    if u128::from(mean_gap.as_nanos()) * u128::from(jobs) <= u128::from(length.as_nanos()) {
         check.error(
             &place.key("mean_gap"),
             format!(
-                "the mean gap {mean_gap} is not above {least_mean}, which the distances allow at best"
+                "the mean gap {mean_gap} is not above {}, which the distances allow at best",
+                length / jobs
             ),
             "lengthen it, or leave it out: then jobs come as soon as the distances allow",
         );

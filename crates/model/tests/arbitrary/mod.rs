@@ -10,8 +10,8 @@ use tailbound_model::{
     AgentDescription, AgentLink, AgentPlace, Arrivals, BackendKind, BackendOptions, Bin,
     BudgetScope, Builtin, ChangePolicy, Cpu, CpuWeight, Description, Domain, DomainKind,
     ExecutionTime, Experiment, Gaps, Host, Interference, InterferenceKind, InterruptHandling,
-    LocalMode, Metric, Mode, ModeChanges, NiceValue, Percent, PercentagePoints, Percentile,
-    Placement, PoissonState, Precedence, Priority, Protocol, ReceiveContext, Request,
+    LaterDistance, LocalMode, Metric, Mode, ModeChanges, NiceValue, Percent, PercentagePoints,
+    Percentile, Placement, PoissonState, Precedence, Priority, Protocol, ReceiveContext, Request,
     RequestsMeanwhile, Reservation, Scheduling, Sections, Service, Slo, Task, TaskStart, Trigger,
     Variant, WhenEmpty,
 };
@@ -101,6 +101,10 @@ fn interference() -> Interference {
         cpu: Cpu(CPUS - 1),
         arrivals: Arrivals::MinimumDistances {
             distances: vec![us(0), us(700)],
+            later: vec![LaterDistance {
+                jobs: 40,
+                distance: us(30_000),
+            }],
             mean_gap: Some(us(900)),
         },
         execution_time: ExecutionTime::Constant { value: us(20) },

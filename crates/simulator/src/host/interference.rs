@@ -85,16 +85,19 @@ fn excess_of_recording(source: &Interference, inputs: &InputFiles) -> Option<Str
         .iter()
         .map(|event| event.release.as_nanos())
         .collect();
-    for (index, distance) in curve.distances().iter().enumerate() {
-        let pairs = instants.windows(index + 2);
+    for (later, distance) in curve.points() {
+        let pairs = instants.windows(*later as usize + 1);
         let least = pairs
             .filter_map(|window| Some(window.last()? - window.first()?))
             .min();
-        let least = Duration::from_nanos(least?);
+        // A recording has no more events than it has.
+        let Some(least) = least.map(Duration::from_nanos) else {
+            break;
+        };
         if least < *distance {
             return Some(format!(
                 "{} events come within {least}, and the arrivals say that they are {distance} apart at least",
-                index + 2
+                later + 1
             ));
         }
     }
@@ -224,16 +227,27 @@ fn pause(instants: &[u64], curve: Option<&ArrivalCurve>) -> u64 {
         return 1;
     };
     let mut pause = (last - first) / (instants.len() as u64 - 1).max(1);
-    let distances = curve.map_or(&[][..], ArrivalCurve::distances);
-    for (behind, from_first) in instants.iter().map(|at| at - first).enumerate() {
-        if behind >= distances.len() {
-            break;
-        }
-        for (ahead, to_last) in instants.iter().rev().map(|at| last - at).enumerate() {
-            let Some(distance) = distances.get(behind + ahead) else {
-                break;
+    if let Some((events, length)) = curve.map(ArrivalCurve::rate) {
+        // Over many repetitions the rate is no higher than the curve's.
+        let cycle = u128::from(length.as_nanos()) * instants.len() as u128;
+        let cycle = u64::try_from(cycle.div_ceil(u128::from(events))).unwrap_or(u64::MAX);
+        pause = pause.max(cycle.saturating_sub(last - first));
+    }
+    for (later, distance) in curve.map_or(&[][..], ArrivalCurve::points) {
+        // Of so many gaps, one is the pause, some are behind it and the others ahead.
+        let around = *later as usize - 1;
+        for behind in 0..=around.min(instants.len() - 1) {
+            let ahead = around - behind;
+            let (Some(end), Some(begin)) = (
+                instants.get(behind),
+                instants
+                    .len()
+                    .checked_sub(1 + ahead)
+                    .and_then(|at| instants.get(at)),
+            ) else {
+                continue;
             };
-            let there = from_first.saturating_add(to_last);
+            let there = (end - first).saturating_add(last - begin);
             pause = pause.max(distance.as_nanos().saturating_sub(there));
         }
     }

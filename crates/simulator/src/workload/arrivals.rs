@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tailbound_model::{Arrivals, Gaps, InputFiles, PoissonState, Task};
+use tailbound_model::{ArrivalCurve, Arrivals, Gaps, InputFiles, PoissonState, Task};
 use tailbound_time::Duration;
 
 use super::spaced_releases::SpacedReleases;
@@ -131,33 +131,29 @@ impl ClientReleases {
                 next: offset.as_nanos(),
                 period_ns: period.as_nanos(),
             }),
-            Arrivals::Sporadic { max_gap, .. } if max_gap.is_zero() => Err(zero_gap("max_gap")),
             Arrivals::Sporadic {
                 min_gap,
                 max_gap,
                 offset,
             } => {
-                check_range(name, ("min_gap", *min_gap), ("max_gap", *max_gap))?;
+                let ends = (("min_gap", *min_gap), ("max_gap", *max_gap));
                 let gaps = Gaps::Uniform {
                     min: *min_gap,
                     max: *max_gap,
                 };
-                Ok(Self::sporadic(gaps, *offset, stream))
-            }
-            Arrivals::SporadicExponential { mean_gap, .. } if mean_gap.is_zero() => {
-                Err(zero_gap("mean_gap"))
+                Self::sporadic_between(name, ends, gaps, *offset, stream)
             }
             Arrivals::SporadicExponential {
                 min_gap,
                 mean_gap,
                 offset,
             } => {
-                check_range(name, ("min_gap", *min_gap), ("mean_gap", *mean_gap))?;
+                let ends = (("min_gap", *min_gap), ("mean_gap", *mean_gap));
                 let gaps = Gaps::Exponential {
                     min: *min_gap,
                     mean: *mean_gap,
                 };
-                Ok(Self::sporadic(gaps, *offset, stream))
+                Self::sporadic_between(name, ends, gaps, *offset, stream)
             }
             Arrivals::Bursts { gaps, .. } if gaps.mean().is_zero() => Err(zero_gap("gaps")),
             Arrivals::Bursts {
@@ -175,22 +171,17 @@ impl ClientReleases {
                 })
             }
             Arrivals::MarkovModulatedPoisson { states } => {
-                let passes_at_once = |state: &PoissonState| state.mean_stay.is_zero();
-                match states.iter().any(passes_at_once) {
-                    true => Err(zero_gap("mean_stay")),
-                    false => Ok(Self::modulated(states, stream)),
-                }
+                let stays = !states.iter().any(|state| state.mean_stay.is_zero());
+                let modulated = stays.then(|| Self::modulated(states, stream));
+                modulated.ok_or_else(|| zero_gap("mean_stay"))
             }
-            Arrivals::MinimumDistances {
-                distances,
-                mean_gap,
-            } => match distances.last() {
-                Some(last) if !last.is_zero() => {
-                    let spaced = SpacedReleases::new(distances, *mean_gap, stream);
-                    Ok(Self::Spaced(spaced))
-                }
-                _ => Err(zero_gap("distances")),
-            },
+            curve @ Arrivals::MinimumDistances { mean_gap, .. } => {
+                let spaced = ArrivalCurve::of(curve);
+                let spaced = spaced.map(|curve| SpacedReleases::new(&curve, *mean_gap, stream));
+                spaced
+                    .map(Self::Spaced)
+                    .ok_or_else(|| zero_gap("distances"))
+            }
             Arrivals::Trace { file } => Self::trace(name, file, inputs),
         }
     }
@@ -243,6 +234,24 @@ impl ClientReleases {
             gaps,
             stream,
         })
+    }
+
+    /// Sporadic releases whose gaps have these ends, or this least and mean one.
+    fn sporadic_between(
+        name: &str,
+        (low, high): ((&'static str, Duration), (&'static str, Duration)),
+        gaps: Gaps,
+        offset: Duration,
+        stream: RandomStream,
+    ) -> Result<Self, WorkloadError> {
+        if high.1.is_zero() {
+            return Err(WorkloadError::ZeroGap {
+                task: name.into(),
+                key: high.0,
+            });
+        }
+        check_range(name, low, high)?;
+        Ok(Self::sporadic(gaps, offset, stream))
     }
 
     /// The first release lies within the shortest gap after the offset.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use tailbound_model::ArrivalCurve;
 use tailbound_time::Duration;
 
 use super::streams::RandomStream;
@@ -9,8 +10,9 @@ use super::streams::RandomStream;
 /// `SpacedReleases` is a Poisson process, each job of which is delayed until the minimum distances to the jobs before it
 /// have passed: a greedy shaper, which keeps the rate. Without a mean gap every job comes as soon as the distances allow.
 pub(super) struct SpacedReleases {
-    distances_ns: Vec<u64>,
-    /// When the last jobs came, the latest first; no more of them than there are distances.
+    /// The least time to the job that comes so many jobs later.
+    distances_ns: Vec<(usize, u64)>,
+    /// When the last jobs came, the latest first; no more of them than distances reach back.
     before: VecDeque<u64>,
     /// When the next job comes.
     next: u64,
@@ -21,23 +23,26 @@ pub(super) struct SpacedReleases {
 }
 
 impl SpacedReleases {
-    /// The process of these distances, of which the last is above zero.
+    /// The process of the distances of a curve.
     pub(super) fn new(
-        distances: &[Duration],
+        curve: &ArrivalCurve,
         mean_gap: Option<Duration>,
         mut stream: RandomStream,
     ) -> Self {
         let mean_gap_ns = mean_gap.map_or(0.0, |gap| gap.as_nanos() as f64);
-        let unspaced = match distances.first() {
+        let points = curve.points();
+        let unspaced = match points.first() {
             // As soon as possible, from anywhere in the first distance on.
-            Some(first) if mean_gap_ns == 0.0 => {
+            Some((_, first)) if mean_gap_ns == 0.0 => {
                 stream.uniform(Duration::ZERO, *first).as_nanos() as f64
             }
             _ => mean_gap_ns * stream.exponential(),
         };
+        let distances = points.iter();
+        let distances = distances.map(|(jobs, distance)| (*jobs as usize, distance.as_nanos()));
         Self {
-            distances_ns: distances.iter().map(|one| one.as_nanos()).collect(),
-            before: VecDeque::with_capacity(distances.len()),
+            distances_ns: distances.collect(),
+            before: VecDeque::new(),
             next: unspaced as u64,
             unspaced,
             mean_gap_ns,
@@ -50,15 +55,16 @@ impl SpacedReleases {
     }
 
     pub(super) fn advance(&mut self) {
-        if self.before.len() == self.distances_ns.len() {
-            self.before.pop_back();
-        }
+        let furthest = self.distances_ns.last().map_or(0, |(jobs, _)| *jobs);
+        self.before.truncate(furthest.saturating_sub(1));
         self.before.push_front(self.next);
         if self.mean_gap_ns > 0.0 {
             self.unspaced += self.mean_gap_ns * self.stream.exponential();
         }
-        let spaced = self.before.iter().zip(&self.distances_ns);
-        let earliest = spaced.map(|(before, distance)| before.saturating_add(*distance));
+        let spaced = self.distances_ns.iter();
+        let earliest = spaced.filter_map(|(jobs, distance)| {
+            Some(self.before.get(jobs - 1)?.saturating_add(*distance))
+        });
         self.next = earliest.max().unwrap_or(0).max(self.unspaced as u64);
     }
 }

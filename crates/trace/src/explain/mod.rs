@@ -30,4 +30,5 @@ pub use cause::Cause;
 pub use explanation::{CourseStretch, Explanation, LatencyPart, QuantileBand, SlowRequest};
 pub use pass::{ExplainOptions, explain};
 pub use simulated::{ServiceActivity, SimulatedService};
+pub use stalls::{Stall, Stalls};
 pub(crate) use withholding::DomainState;

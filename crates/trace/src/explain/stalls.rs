@@ -15,21 +15,24 @@ type Candidate = Reverse<(u64, u64, u64, u32)>;
 
 /// The delays of all samplers, in order of when their stalls would have begun.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stalls {
+pub struct Stalls {
     candidates: BinaryHeap<Candidate>,
 }
 
 /// A CPU that was taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stall {
-    pub(crate) cpu: u32,
-    pub(crate) start: u64,
-    pub(crate) end: u64,
+pub struct Stall {
+    /// The CPU.
+    pub cpu: u32,
+    /// When it was, in nanoseconds.
+    pub start: u64,
+    /// Until when, in nanoseconds.
+    pub end: u64,
 }
 
 impl Stalls {
     /// The delays of samplers whose looks are so far apart.
-    pub(crate) fn new(delays: &[SamplerDelay], looks_apart: Duration) -> Self {
+    pub fn new(delays: &[SamplerDelay], looks_apart: Duration) -> Self {
         // A stall began at some time since the look before: half of the distance is the mean of what nobody saw.
         let before = looks_apart.scaled_down(1, 2);
         let candidate = |delay: &SamplerDelay| {
@@ -48,7 +51,10 @@ impl Stalls {
 
     /// The next stall that begins at `until` or before. A CPU with events was not away: a stall begins behind the last
     /// event before its look was due, and ends with the first after it.
-    pub(crate) fn next<B: PositionedBytes>(
+    ///
+    /// # Errors
+    /// What the source says.
+    pub fn next<B: PositionedBytes>(
         &mut self,
         until: Instant,
         events: &mut MergedEvents<'_, B>,
