@@ -411,7 +411,8 @@ mod tests {
         resolved: &BTreeMap<String, ResolvedDomain>,
         here: HostCapabilities,
     ) -> Option<Obstacle> {
-        fits(&requests(resolved), &HostView::ThisMachine(here)).err()
+        let limits = HostLimits::default();
+        fits(&requests(resolved), &HostView::ThisMachine(here), &limits).err()
     }
 
     fn able() -> HostCapabilities {
