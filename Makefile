@@ -12,8 +12,8 @@ FLAGS := --workspace --locked
 # Test programs that start services, daemons and machines, and mostly wait for them; the other ones compute.
 # tests/tidy.rs holds both lists to what there is.
 WAITING_TESTS := conformance documentation examples host
-COMPUTING_TESTS := analysis assessment cli daemon distribution enforcement execution_time experiment lock_trace measurement model \
-	modes modes_report report reservation simulator tidy trigger
+COMPUTING_TESTS := analysis assessment causes_report cli daemon distribution enforcement execution_time experiment lock_trace measurement model \
+	modes modes_report report reservation simulator tidy trace trigger
 # By another name, since `make -n` carries out what names $(MAKE).
 SUBMAKE := $(MAKE)
 # cargo would take make's jobs for its own.

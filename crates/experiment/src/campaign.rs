@@ -83,28 +83,13 @@ pub fn run(
         return Err(ExperimentError::Unenforceable { reason });
     }
     refuse_delays(&loaded.description)?;
-    let seed = options.seed.unwrap_or(loaded.description.seed);
+    let seed = seed(loaded, options);
     let mut findings = Findings::new(loaded, inputs, seed, &options.out);
     let deployments = deployments(loaded)?;
     let simulated_only =
         options.simulate_only || !host_is_fit(&loaded.description, &mut findings, observer)?;
     findings.warnings.extend(scale_warning(options));
-    let bench = Bench {
-        loaded,
-        inputs,
-        duration: scaled(
-            loaded.description.experiment.duration,
-            options.duration_scale,
-        ),
-        warm_up: scaled(
-            loaded.description.experiment.warm_up,
-            options.duration_scale,
-        ),
-        seed,
-        stop,
-        modes: options.modes.as_ref(),
-        recordings: options.trace.then(|| options.out.join("raw")),
-    };
+    let bench = bench(loaded, inputs, options, stop);
     let (mut testbed, mut record) = (None, None);
     if !simulated_only {
         findings.warnings.extend(host_warnings(loaded, observer));
@@ -142,6 +127,31 @@ pub fn run(
         measure_all(&mut rig, &deployments, &mut findings, observer);
     }
     Ok(findings.into_results(options))
+}
+
+/// The seed of the options, or that of the description.
+fn seed(loaded: &LoadedDescription, options: &CampaignOptions) -> u64 {
+    options.seed.unwrap_or(loaded.description.seed)
+}
+
+/// What all repetitions share.
+fn bench<'a>(
+    loaded: &'a LoadedDescription,
+    inputs: &'a InputFiles,
+    options: &'a CampaignOptions,
+    stop: &'a AtomicBool,
+) -> Bench<'a> {
+    let experiment = &loaded.description.experiment;
+    Bench {
+        loaded,
+        inputs,
+        duration: scaled(experiment.duration, options.duration_scale),
+        warm_up: scaled(experiment.warm_up, options.duration_scale),
+        seed: seed(loaded, options),
+        stop,
+        modes: options.modes.as_ref(),
+        recordings: options.trace.then(|| options.out.join("raw")),
+    }
 }
 
 /// The history of the bands of this host.

@@ -9,7 +9,7 @@ use tailbound_linux::cgroup::{hierarchies, processes_in};
 use tailbound_linux::host_facts::HostFacts;
 use tailbound_linux::process::{children_of, process_of};
 use tailbound_measurement::{LOOK_DISTANCE, Measurement, RecordOutcome, SupplyTrace, fingerprint};
-use tailbound_recorder::{Recorder, RecorderOptions};
+use tailbound_recorder::{Recorder, RecorderError, RecorderOptions};
 use tailbound_time::Duration;
 use tailbound_trace::explain::{ExplainOptions, Explanation, PICTURED_QUANTILES, explain};
 use tailbound_trace::recording::{
@@ -29,6 +29,8 @@ pub struct RunRecording {
     path: PathBuf,
     serving: BTreeSet<u32>,
     has_seen_sockets: bool,
+    /// Whether the connections could be noted.
+    noted: Result<(), RecorderError>,
 }
 
 /// A recording that has ended.
@@ -83,18 +85,15 @@ impl RunRecording {
             path,
             serving,
             has_seen_sockets: false,
+            noted: Ok(()),
         })
     }
 
-    /// The load goes on: its connections are there now.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn note_progress(&mut self) -> Result<(), ExperimentError> {
+    /// The load goes on: its connections are there now. Where they cannot be noted, [`RunRecording::end`] says so.
+    pub fn note_progress(&mut self) {
         if !std::mem::replace(&mut self.has_seen_sockets, true) {
-            self.recorder.note_sockets(&self.serving)?;
+            self.noted = self.recorder.note_sockets(&self.serving);
         }
-        Ok(())
     }
 
     /// Writes the requests of a load into the recording.
@@ -145,6 +144,7 @@ impl RunRecording {
     /// # Errors
     /// The file cannot be written.
     pub fn end(self, run: &str, supply: &[SupplyTrace]) -> Result<EndedRecording, ExperimentError> {
+        self.noted?;
         for trace in supply {
             self.recorder
                 .note_delays(trace.cpu.0, &sampler_delays(trace))?;

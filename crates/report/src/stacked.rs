@@ -13,7 +13,7 @@ const LEFT: f64 = 90.0;
 const RIGHT: f64 = 28.0;
 const TOP: f64 = 70.0;
 const PANEL: f64 = 190.0;
-const GAP: f64 = 46.0;
+const PANEL_SPACE: f64 = 46.0;
 const LEGEND_ROW: f64 = 20.0;
 /// Layers in a row of the legend.
 const LEGEND_COLUMNS: usize = 4;
@@ -81,7 +81,7 @@ struct Panel {
 
 fn draw(picture: &StackedPicture, palette: &Palette) -> String {
     let legend_rows = picture.layers.len().div_ceil(LEGEND_COLUMNS) as f64;
-    let height = TOP + 2.0 * (PANEL + GAP) + legend_rows * LEGEND_ROW + 16.0;
+    let height = TOP + 2.0 * (PANEL + PANEL_SPACE) + legend_rows * LEGEND_ROW + 16.0;
     let (title, about) = (escaped(&picture.title), escaped(&picture.about));
     let (ground, ink, faint) = (palette.ground, palette.ink, palette.faint_ink);
     let mut out = format!(
@@ -102,14 +102,19 @@ fn draw(picture: &StackedPicture, palette: &Palette) -> String {
             whole: Some(tallest),
         },
         Panel {
-            top: TOP + PANEL + GAP,
+            top: TOP + PANEL + PANEL_SPACE,
             whole: None,
         },
     ];
     for panel in panels {
         draw_panel(&mut out, picture, palette, &panel);
     }
-    draw_legend(&mut out, picture, palette, TOP + 2.0 * (PANEL + GAP));
+    draw_legend(
+        &mut out,
+        picture,
+        palette,
+        TOP + 2.0 * (PANEL + PANEL_SPACE),
+    );
     out.push_str("</svg>\n");
     out
 }

@@ -17,6 +17,8 @@
 //! | `late cpu0 100us 5ms` | a sampler's look that was due, and when it came |
 //! | `request 0 100us 100us 105us 2ms` | a client's request: intended, taken up, sent (or `-`), replied |
 
+#![allow(clippy::expect_used)]
+
 use std::collections::BTreeMap;
 
 use tailbound_time::{Duration, Instant};

@@ -52,16 +52,16 @@ impl BandSums {
         Self { bands, sums }
     }
 
-    /// Adds a request of a latency, by its parts.
-    pub(crate) fn add(&mut self, latency: u64, parts: &[u64]) {
+    /// Adds a request of a latency_ns, by its parts.
+    pub(crate) fn add(&mut self, latency_ns: u64, parts: &[u64]) {
         let place = self
             .bands
-            .partition_point(|(_, greatest)| *greatest < latency);
+            .partition_point(|(_, greatest)| *greatest < latency_ns);
         let place = place.min(self.bands.len().saturating_sub(1));
         let Some((band, _)) = self.bands.get_mut(place) else {
             return;
         };
-        let length = Duration::from_nanos(latency);
+        let length = Duration::from_nanos(latency_ns);
         band.least = if band.requests == 0 {
             length
         } else {
@@ -94,7 +94,7 @@ impl BandSums {
                     }
                 })
                 .collect();
-            band.parts.sort_by(|one, other| other.total.cmp(&one.total));
+            band.parts.sort_by_key(|part| std::cmp::Reverse(part.total));
             band
         });
         finished.filter(|band| band.requests > 0).collect()

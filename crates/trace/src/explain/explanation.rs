@@ -98,7 +98,7 @@ impl QuantileBand {
                 None => self.parts.push(part.clone()),
             }
         }
-        self.parts.sort_by(|one, other| other.total.cmp(&one.total));
+        self.parts.sort_by_key(|part| std::cmp::Reverse(part.total));
     }
 
     /// The nanoseconds of a cause, all details together.

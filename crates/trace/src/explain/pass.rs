@@ -261,13 +261,13 @@ impl<'a, B: PositionedBytes> Pass<'a, B> {
                     self.host.watch_when_known(*thread);
                 }
             }
-            Waking { thread, .. } if !self.job_subjects.is_empty() => {
-                if self
-                    .job_subjects
-                    .contains_key(&self.host.thread_name(*thread))
-                {
-                    self.host.watch(*thread);
-                }
+            Waking { thread, .. }
+                if !self.job_subjects.is_empty()
+                    && self
+                        .job_subjects
+                        .contains_key(&self.host.thread_name(*thread)) =>
+            {
+                self.host.watch(*thread);
             }
             _ => {}
         }
@@ -337,7 +337,7 @@ impl<'a, B: PositionedBytes> Pass<'a, B> {
             number: request.number,
             task: row.task,
             intended: row.intended.as_nanos(),
-            latency: row.latency().as_nanos(),
+            latency_ns: row.latency().as_nanos(),
             parts: &self.sums,
         };
         let of_task = pass.tasks.get_mut(row.task as usize);
@@ -360,7 +360,7 @@ impl<'a, B: PositionedBytes> Pass<'a, B> {
             number: subject.explanation.requests,
             task: 0,
             intended: job.release,
-            latency: job.completion - job.release,
+            latency_ns: job.completion - job.release,
             parts: &self.sums,
         };
         subject.add(split, || phases.stretches(host, fixed));

@@ -1,5 +1,6 @@
 //! The same split of a simulation: what the jobs of a simulated service waited for.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use tailbound_time::{Duration, Instant};
@@ -32,7 +33,7 @@ pub enum ServiceActivity<'a> {
 /// A job that has been split.
 #[derive(Clone, Debug)]
 struct SplitJob {
-    latency: u64,
+    latency_ns: u64,
     parts: Vec<u64>,
 }
 
@@ -149,11 +150,13 @@ impl SimulatedService {
         if self.slowest.len() < KEPT_SLOWEST || latency > least {
             let slow = self.slow(job, task, (release, end));
             self.slowest.push(slow);
-            self.slowest
-                .sort_by(|one, other| other.latency.cmp(&one.latency));
+            self.slowest.sort_by_key(|slow| Reverse(slow.latency));
             self.slowest.truncate(KEPT_SLOWEST);
         }
-        self.jobs.push(SplitJob { latency, parts });
+        self.jobs.push(SplitJob {
+            latency_ns: latency,
+            parts,
+        });
     }
 
     fn slow(&self, job: u32, task: usize, (release, end): (u64, u64)) -> SlowRequest {
@@ -182,10 +185,10 @@ impl SimulatedService {
 
     /// The explanation, in bands between these quantiles.
     pub fn finish(self, quantiles: &[f64]) -> Explanation {
-        let latencies = self.jobs.iter().map(|job| job.latency).collect();
+        let latencies = self.jobs.iter().map(|job| job.latency_ns).collect();
         let mut bands = BandSums::new(latencies, quantiles);
         for job in &self.jobs {
-            bands.add(job.latency, &job.parts);
+            bands.add(job.latency_ns, &job.parts);
         }
         Explanation {
             subject: self.subject,

@@ -1,5 +1,7 @@
 //! One load, or the jobs of one thread, while it is explained.
 
+use std::cmp::Reverse;
+
 use tailbound_time::{Duration, Instant};
 
 use super::bands::BandSums;
@@ -28,7 +30,7 @@ pub(crate) struct SplitRequest<'a> {
     pub(crate) number: u64,
     pub(crate) task: u32,
     pub(crate) intended: u64,
-    pub(crate) latency: u64,
+    pub(crate) latency_ns: u64,
     pub(crate) parts: &'a [u64],
 }
 
@@ -67,12 +69,12 @@ impl Subject {
     ) {
         debug_assert_eq!(
             request.parts.iter().sum::<u64>(),
-            request.latency,
+            request.latency_ns,
             "parts add up"
         );
         self.explanation.requests += 1;
-        self.bands.add(request.latency, request.parts);
-        if request.latency >= self.slow_from && self.slowest.len() < KEPT_SLOWEST {
+        self.bands.add(request.latency_ns, request.parts);
+        if request.latency_ns >= self.slow_from && self.slowest.len() < KEPT_SLOWEST {
             let slow = SlowRequest {
                 number: request.number,
                 task: self
@@ -80,7 +82,7 @@ impl Subject {
                     .get(request.task as usize)
                     .cloned()
                     .unwrap_or_default(),
-                latency: Duration::from_nanos(request.latency),
+                latency: Duration::from_nanos(request.latency_ns),
                 ..SlowRequest::default()
             };
             self.slowest.push((slow, stretches(), request.intended));
@@ -90,8 +92,7 @@ impl Subject {
     /// The explanation, with the names of parts.
     pub(crate) fn finish(mut self, table: &PartTable, started: Instant) -> Explanation {
         self.explanation.bands = self.bands.finish(table);
-        self.slowest
-            .sort_by(|one, other| other.0.latency.cmp(&one.0.latency));
+        self.slowest.sort_by_key(|(slow, ..)| Reverse(slow.latency));
         let slowest = self.slowest.into_iter();
         let slowest = slowest.map(|(mut slow, stretches, intended)| {
             slow.intended = Instant::from_nanos(intended).saturating_since(started);

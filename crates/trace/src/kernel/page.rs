@@ -64,7 +64,7 @@ pub struct RawEvent<'a> {
 pub struct PageEvents<'a> {
     data: &'a [u8],
     offset: usize,
-    time: u64,
+    time_ns: u64,
     /// Events lost before the page, `Some(None)` where the kernel did not count them.
     lost: Option<Option<u64>>,
 }
@@ -103,7 +103,7 @@ impl<'a> PageEvents<'a> {
             let bytes = page.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
             bytes.map(u64::from_le_bytes)
         };
-        let (time, commit) = (number(0).unwrap_or(0), number(8).unwrap_or(0));
+        let (time_ns, commit) = (number(0).unwrap_or(0), number(8).unwrap_or(0));
         let end = PAGE_HEADER_BYTES + (commit & LENGTH) as usize;
         let lost = (commit & MISSED != 0).then(|| match commit & MISSED_COUNTED != 0 {
             true => number(end),
@@ -112,7 +112,7 @@ impl<'a> PageEvents<'a> {
         Ok(Self {
             data: &page[PAGE_HEADER_BYTES..end],
             offset: 0,
-            time,
+            time_ns,
             lost,
         })
     }
@@ -120,7 +120,7 @@ impl<'a> PageEvents<'a> {
     /// The loss that the page announces, and the page's time.
     pub fn lost(&self) -> Option<(Instant, Option<u64>)> {
         self.lost
-            .map(|count| (Instant::from_nanos(self.time), count))
+            .map(|count| (Instant::from_nanos(self.time_ns), count))
     }
 
     /// The next event.
@@ -140,14 +140,14 @@ impl<'a> PageEvents<'a> {
             match (kind, first) {
                 (PADDING, _) if delta == 0 => return Ok(None),
                 (PADDING, Some(length)) => {
-                    self.time = self.time.wrapping_add(delta);
+                    self.time_ns = self.time_ns.wrapping_add(delta);
                     self.offset = self.offset.saturating_add(4 + length as usize);
                     if self.offset > self.data.len() {
                         return self.overlong();
                     }
                 }
                 (TIME_EXTEND, Some(high)) => {
-                    self.time = self.time.wrapping_add(delta + (u64::from(high) << 27));
+                    self.time_ns = self.time_ns.wrapping_add(delta + (u64::from(high) << 27));
                     self.offset += 8;
                 }
                 (TIME_STAMP, Some(high)) => {
@@ -176,18 +176,18 @@ impl<'a> PageEvents<'a> {
         let Some(bytes) = self.data.get(start..end) else {
             return self.overlong();
         };
-        self.time = self.time.wrapping_add(delta);
+        self.time_ns = self.time_ns.wrapping_add(delta);
         self.offset = start + length.next_multiple_of(4);
         self.offset = self.offset.min(self.data.len());
         Ok(RawEvent {
-            at: Instant::from_nanos(self.time),
+            at: Instant::from_nanos(self.time_ns),
             bytes,
         })
     }
 
     fn set_absolute(&mut self, stamp: u64) {
-        let high = self.time >> ABSOLUTE_BITS << ABSOLUTE_BITS;
-        self.time = high | (stamp & ((1 << ABSOLUTE_BITS) - 1));
+        let high = self.time_ns >> ABSOLUTE_BITS << ABSOLUTE_BITS;
+        self.time_ns = high | (stamp & ((1 << ABSOLUTE_BITS) - 1));
     }
 
     fn word(&self, offset: usize) -> Option<u32> {

@@ -44,15 +44,13 @@ pub enum ChunkKind {
     Load = 6,
     /// [`RequestRow`](super::RequestRow)s of the load before.
     Requests = 7,
-    /// [`UserEventBatch`](super::UserEventBatch): slots of a program's buffer of triggers.
-    UserEvents = 8,
     /// [`RecordingEnd`](super::RecordingEnd), JSON.
-    End = 9,
+    End = 8,
 }
 
 impl ChunkKind {
     /// Every kind.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Header,
         Self::SchedulerPages,
         Self::CallPages,
@@ -60,7 +58,6 @@ impl ChunkKind {
         Self::Sockets,
         Self::Load,
         Self::Requests,
-        Self::UserEvents,
         Self::End,
     ];
 
@@ -73,7 +70,6 @@ impl ChunkKind {
             Self::Sockets => "the sockets of processes",
             Self::Load => "the names of a load and its requests",
             Self::Requests => "requests of a load",
-            Self::UserEvents => "events of a program",
             Self::End => "the sums at the end of the recording",
         }
     }

@@ -262,15 +262,6 @@ impl RequestRow {
     }
 }
 
-/// Slots of a program's buffer of triggers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UserEventBatch {
-    /// The program.
-    pub pid: u32,
-    /// The slots' bytes.
-    pub slots: Vec<u8>,
-}
-
 /// The error of the recording's clock: how well instants of programs and of the kernel compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockError {

@@ -13,7 +13,7 @@ pub use chunk::{ChunkKind, ChunkWriter};
 pub use contents::{
     ClockError, RecordedConnection, RecordedDomain, RecordedInterface, RecordedLoad,
     RecordedProcess, RecordedSocket, RecordedThread, RecordingEnd, RecordingHeader, RequestRow,
-    SamplerDelay, SocketSnapshot, UserEventBatch,
+    SamplerDelay, SocketSnapshot,
 };
 pub use error::RecordingError;
 pub use events::{EventStream, StreamLoss};
