@@ -1,6 +1,6 @@
 //! Formats of events as tracefs describes them, and events in them.
 
-use tailbound_trace::kernel::{Decoder, EventLayout};
+use tailbound_trace::kernel::{EventDecoder, EventLayout};
 
 /// Whatever a format says, events of any bytes are decoded or skipped. The format ends at the first zero; what is behind
 /// is an event.
@@ -12,7 +12,7 @@ pub fn check(bytes: &[u8]) {
     };
     match EventLayout::parse(format) {
         Ok(layout) => {
-            let decoder = Decoder::new([&layout]);
+            let decoder = EventDecoder::new([&layout]);
             let id = layout.id.to_le_bytes();
             let mut event = event.to_vec();
             for (place, byte) in event.iter_mut().zip(id) {

@@ -3,7 +3,7 @@
 use tailbound_trace::RecordingSummary;
 use tailbound_trace::explain::{ExplainOptions, explain};
 use tailbound_trace::export::{write_csv, write_ctf, write_perfetto, write_trace_dat};
-use tailbound_trace::recording::{ChunkKind, ChunkWriter, Recording};
+use tailbound_trace::recording::{ChunkKind, ChunkWriter, KernelRecording};
 use tailbound_trace::synthetic::SyntheticRecording;
 
 /// The kinds of chunks after the header.
@@ -49,7 +49,7 @@ fn with_sums(mut chunks: &[u8]) -> Vec<u8> {
 }
 
 fn ask(file: &[u8]) {
-    let recording = match Recording::open(file) {
+    let recording = match KernelRecording::open(file) {
         Ok(recording) => recording,
         Err(refusal) => return assert!(!refusal.to_string().is_empty()),
     };

@@ -4,7 +4,7 @@ use tailbound_report::{
     PictureSection, StackedColumn, StackedLayer, StackedPicture, TimelinePicture, readable,
 };
 use tailbound_simulator::traces::{TimelineSlice, TimelineTrack};
-use tailbound_trace::explain::{Cause, Explanation, SlowRequest};
+use tailbound_trace::explain::{Explanation, LatencyCause, SlowRequest};
 
 use crate::LatencyCauses;
 
@@ -37,11 +37,11 @@ pub(crate) fn section(causes: &LatencyCauses) -> PictureSection {
 }
 
 fn stack(explanation: &Explanation, origin: &str) -> StackedPicture {
-    let has = |cause: &Cause| {
+    let has = |cause: &LatencyCause| {
         let mut bands = explanation.bands.iter();
         bands.any(|band| !band.of_cause(*cause).is_zero())
     };
-    let causes: Vec<Cause> = Cause::ALL.into_iter().filter(has).collect();
+    let causes: Vec<LatencyCause> = LatencyCause::ALL.into_iter().filter(has).collect();
     let columns = explanation.bands.iter().map(|band| StackedColumn {
         label: format!("{} %", (band.to * 1e6).round() / 1e4),
         parts: causes
@@ -51,7 +51,10 @@ fn stack(explanation: &Explanation, origin: &str) -> StackedPicture {
     });
     let layers = causes.iter().map(|cause| StackedLayer {
         name: cause.words().to_string(),
-        colour: Cause::ALL.iter().position(|one| one == cause).unwrap_or(0),
+        colour: LatencyCause::ALL
+            .iter()
+            .position(|one| one == cause)
+            .unwrap_or(0),
     });
     StackedPicture {
         title: format!("{}, {}, {origin}", explanation.subject, explanation.run),

@@ -1,7 +1,7 @@
 //! Causes by band of quantiles, measured beside simulated.
 
 use tailbound_report::{Cell, Table, columns, readable};
-use tailbound_trace::explain::{Cause, DEFAULT_QUANTILES, Explanation, QuantileBand};
+use tailbound_trace::explain::{DEFAULT_QUANTILES, Explanation, LatencyCause, QuantileBand};
 
 use crate::LatencyCauses;
 
@@ -28,11 +28,11 @@ impl CauseLine {
 
 /// The lines of an explanation, beside those of its prediction, which has the same bands.
 pub fn cause_lines(measured: &Explanation, simulated: Option<&Explanation>) -> Vec<CauseLine> {
-    let has = |explanation: &Explanation, cause: Cause| {
+    let has = |explanation: &Explanation, cause: LatencyCause| {
         let mut bands = explanation.bands.iter();
         bands.any(|band| !band.of_cause(cause).is_zero())
     };
-    let told = |cause: &Cause| {
+    let occurs = |cause: &LatencyCause| {
         has(measured, *cause) || simulated.is_some_and(|simulated| has(simulated, *cause))
     };
     let bands = |explanation: &Explanation| -> Vec<Option<QuantileBand>> {
@@ -48,7 +48,7 @@ pub fn cause_lines(measured: &Explanation, simulated: Option<&Explanation>) -> V
             .map(|band| at(band).cloned())
             .collect()
     };
-    let shares = |explanation: &Explanation, cause: Cause| {
+    let shares = |explanation: &Explanation, cause: LatencyCause| {
         let share = |band: Option<QuantileBand>| {
             band.map_or_else(String::new, |band| percent(band.share(cause)))
         };
@@ -61,9 +61,9 @@ pub fn cause_lines(measured: &Explanation, simulated: Option<&Explanation>) -> V
             .map(|band| band.map_or_else(String::new, mean))
             .collect()
     };
-    let mut lines: Vec<CauseLine> = Cause::ALL
+    let mut lines: Vec<CauseLine> = LatencyCause::ALL
         .into_iter()
-        .filter(told)
+        .filter(occurs)
         .map(|cause| CauseLine {
             name: cause.words().to_string(),
             measured: shares(measured, cause),

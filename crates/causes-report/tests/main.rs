@@ -5,7 +5,7 @@ use tailbound_causes_report::{CausesSection, LatencyCauses};
 use tailbound_report::{ReportSection, RunReport, check_sections, render_html, tables};
 use tailbound_time::Duration;
 use tailbound_trace::explain::{
-    Cause, CourseStretch, Explanation, LatencyPart, QuantileBand, SlowRequest,
+    CourseStretch, Explanation, LatencyCause, LatencyPart, QuantileBand, SlowRequest,
 };
 
 const SECTIONS: [&dyn ReportSection; 1] = [&CausesSection];
@@ -21,11 +21,14 @@ fn explanation(run: &str, queued_us: u64) -> Explanation {
         to: 1.0,
         requests: 2,
         total: Duration::from_micros(100 + queued_us),
-        parts: vec![part(Cause::Execution, 100), part(Cause::Queued, queued_us)],
+        parts: vec![
+            part(LatencyCause::Execution, 100),
+            part(LatencyCause::Queued, queued_us),
+        ],
         ..QuantileBand::default()
     };
     let course = vec![CourseStretch {
-        cause: Cause::Preempted,
+        cause: LatencyCause::Preempted,
         detail: "<hog>".into(),
         start: Duration::ZERO,
         length: Duration::from_micros(70),

@@ -8,7 +8,7 @@
 pub enum ExperimentError {
     /// The kernel's events cannot be recorded.
     #[error(transparent)]
-    Recorder(#[from] tailbound_recorder::RecorderError),
+    EventRecorder(#[from] tailbound_recorder::RecorderError),
     /// A domain of which nothing runs.
     #[error("domain \"{domain}\" does not run")]
     NotRunning {

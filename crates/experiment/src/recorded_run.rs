@@ -9,12 +9,12 @@ use tailbound_linux::cgroup::{hierarchies, processes_in};
 use tailbound_linux::host_facts::HostFacts;
 use tailbound_linux::process::{children_of, process_of};
 use tailbound_measurement::{LOOK_DISTANCE, Measurement, RecordOutcome, SupplyTrace, fingerprint};
-use tailbound_recorder::{Recorder, RecorderError, RecorderOptions};
+use tailbound_recorder::{EventRecorder, RecorderError, RecorderOptions};
 use tailbound_time::Duration;
 use tailbound_trace::explain::{ExplainOptions, Explanation, PICTURED_QUANTILES, explain};
 use tailbound_trace::recording::{
-    RecordedConnection, RecordedDomain, RecordedInterface, RecordedLoad, Recording, RecordingEnd,
-    RecordingError, RequestRow, SamplerDelay,
+    KernelRecording, KernelRecordingError, RecordedConnection, RecordedDomain, RecordedInterface,
+    RecordedLoad, RecordingEnd, RequestRow, SamplerDelay,
 };
 
 use crate::ExperimentError;
@@ -25,7 +25,7 @@ pub const BUFFER_KIB: u64 = 16 << 10;
 /// A variant's recording while it is measured.
 #[derive(Debug)]
 pub struct RunRecording {
-    recorder: Recorder,
+    recorder: EventRecorder,
     path: PathBuf,
     serving: BTreeSet<u32>,
     has_seen_sockets: bool,
@@ -79,7 +79,7 @@ impl RunRecording {
             looks_apart: Some(LOOK_DISTANCE),
             contention: false,
         };
-        let recorder = Recorder::start(options, file)?;
+        let recorder = EventRecorder::start(options, file)?;
         Ok(Self {
             recorder,
             path,
@@ -179,8 +179,8 @@ impl EndedRecording {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn explain(&self) -> Result<Vec<Explanation>, RecordingError> {
-        let recording = Recording::open(File::open(&self.path)?)?;
+    pub fn explain(&self) -> Result<Vec<Explanation>, KernelRecordingError> {
+        let recording = KernelRecording::open(File::open(&self.path)?)?;
         let options = ExplainOptions {
             quantiles: PICTURED_QUANTILES.to_vec(),
             ..ExplainOptions::default()

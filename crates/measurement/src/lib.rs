@@ -35,7 +35,7 @@ pub use error::MeasurementError;
 pub use host::{fingerprint, fingerprint_line};
 pub use load::measure;
 pub use measurement::{
-    ClientConnection, Counts, Measurement, Progress, RecordOutcome, RequestRecord,
+    Counts, LoadConnection, Measurement, Progress, RecordOutcome, RequestRecord,
 };
 pub use noise::{Noise, noise};
 pub use overheads::{MeasuredOverheads, OverheadPlan, measure_overheads};

@@ -81,7 +81,7 @@ impl RequestRecord {
 
 /// The connection of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientConnection {
+pub struct LoadConnection {
     /// Index into [`Measurement::tasks`].
     pub task: u32,
     /// Which of the task's clients.
@@ -146,7 +146,7 @@ pub struct Measurement {
     pub records: Vec<RequestRecord>,
     /// The connections that the requests went over.
     #[serde(skip)]
-    pub connections: Vec<ClientConnection>,
+    pub connections: Vec<LoadConnection>,
     /// The thread of the load generator.
     #[serde(skip)]
     pub generator_thread: Option<u32>,

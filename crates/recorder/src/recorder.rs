@@ -46,7 +46,7 @@ pub struct RecorderOptions {
     pub own_cpu: Option<u32>,
     /// KiB of buffer for each CPU.
     pub buffer_kib: u64,
-    /// The distance between the looks of whoever samples stalls, for [`Recorder::note_delays`]; `None` where nobody does.
+    /// The distance between the looks of whoever samples stalls, for [`EventRecorder::note_delays`]; `None` where nobody does.
     pub looks_apart: Option<Duration>,
     /// Whether waits for locks of the kernel are recorded.
     pub contention: bool,
@@ -54,9 +54,9 @@ pub struct RecorderOptions {
 
 type Writer = ChunkWriter<BufWriter<File>>;
 
-/// A recording that goes on until [`Recorder::stop`]. Dropping it ends it without an end chunk.
+/// A recording that goes on until [`EventRecorder::stop`]. Dropping it ends it without an end chunk.
 #[derive(Debug)]
-pub struct Recorder {
+pub struct EventRecorder {
     options: RecorderOptions,
     writer: Arc<Mutex<Writer>>,
     scheduling: TraceInstance,
@@ -69,7 +69,7 @@ pub struct Recorder {
     call_pids: BTreeSet<u32>,
 }
 
-impl Recorder {
+impl EventRecorder {
     /// Begins a recording into a file.
     ///
     /// # Errors
@@ -286,7 +286,7 @@ impl Recorder {
     }
 }
 
-impl Drop for Recorder {
+impl Drop for EventRecorder {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(drain) = self.drain.take() {

@@ -11,6 +11,7 @@
 //! [`render_timeline_html`].
 
 mod bands;
+mod column_stack;
 mod comparison;
 mod documents;
 mod html;
@@ -23,7 +24,6 @@ mod png;
 pub mod run_report;
 mod schedule;
 mod section;
-mod stacked;
 mod svg;
 mod table;
 mod ticks;
@@ -32,6 +32,7 @@ mod verdict;
 mod wording;
 
 pub use bands::{BandRun, BandsSection, HistoryNote, RunQuantile, ServiceBand, forecast_line};
+pub use column_stack::{StackedColumn, StackedLayer, StackedPicture, render_stacked_svg};
 pub use comparison::{
     Difference, PERCENTILES, PossibleValues, QuantileOrder, QuantilePair, compare, noise_floor,
 };
@@ -47,7 +48,6 @@ pub use png::{PngError, render_png};
 pub use run_report::*;
 pub use schedule::{SchedulePage, SchedulePicture, render_schedule_html, render_schedule_svg};
 pub use section::{PictureSection, ReportSection, check_sections};
-pub use stacked::{StackedColumn, StackedLayer, StackedPicture, render_stacked_svg};
 pub use svg::{render_svg, render_svg_on};
 pub use table::{
     Cell, Column, RowIntervals, Table, columns, merge_by_name, quantile_names, quantile_row, tables,

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use tailbound_simulator::traces::{TimelineMark, TimelineSlice, TimelineTrack};
 use tailbound_time::Duration;
 
+use crate::column_stack;
 use crate::html::{Page, escaped, facts};
 use crate::palette::{Palette, Theme};
 use crate::section::PictureSection;
-use crate::stacked;
 use crate::wording::{exactly, readable};
 
 const WIDTH: f64 = 1100.0;
@@ -57,7 +57,7 @@ pub fn render_timeline_html(picture: &TimelinePicture, tailbound_version: &str) 
 
 /// The section of a page with the pictures of a subsystem; nothing without a picture.
 pub(crate) fn section(section: &PictureSection) -> String {
-    let stacks = section.stacks.iter().map(stacked::figure);
+    let stacks = section.stacks.iter().map(column_stack::figure);
     let figures: String = stacks.chain(section.pictures.iter().map(figure)).collect();
     if figures.is_empty() {
         return figures;

@@ -6,13 +6,13 @@ use std::fs::File;
 use std::time::Instant as Stopwatch;
 
 use tailbound_time::{Duration, Instant};
-use tailbound_trace::explain::{Cause, ExplainOptions, explain};
+use tailbound_trace::explain::{ExplainOptions, LatencyCause, explain};
 use tailbound_trace::kernel::{
-    Interrupt, KernelEventKind, OffCpuState, Switch, ThreadName, Vector,
+    InterruptContext, KernelEventKind, OffCpuState, ThreadName, ThreadSwitch, Vector,
 };
 use tailbound_trace::recording::{
-    RecordedConnection, RecordedDomain, RecordedLoad, RecordedProcess, RecordedSocket,
-    RecordedThread, Recording, RequestRow, SocketSnapshot,
+    KernelRecording, RecordedConnection, RecordedDomain, RecordedLoad, RecordedProcess,
+    RecordedSocket, RecordedThread, RequestRow, SocketSnapshot,
 };
 use tailbound_trace::synthetic::SyntheticRecording;
 
@@ -33,14 +33,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         ["explain", file] => {
             let started = Stopwatch::now();
-            let recording = Recording::open(File::open(file)?)?;
+            let recording = KernelRecording::open(File::open(file)?)?;
             let explanations = explain(&recording, &ExplainOptions::default())?;
             let took = started.elapsed();
             for explanation in &explanations {
                 let own: u64 = explanation
                     .bands
                     .iter()
-                    .map(|band| band.of_cause(Cause::Execution).as_nanos())
+                    .map(|band| band.of_cause(LatencyCause::Execution).as_nanos())
                     .sum();
                 let (seconds, peak) = (took.as_secs_f64(), peak_kib()?);
                 println!(
@@ -132,7 +132,7 @@ fn push_request(recording: &mut SyntheticRecording, at: u64, number: u64) {
         })
     };
     let switch = |from: u32, state, to: u32| {
-        KernelEventKind::Switch(Switch {
+        KernelEventKind::ThreadSwitch(ThreadSwitch {
             previous: from,
             previous_name: name(from),
             state,
@@ -147,7 +147,7 @@ fn push_request(recording: &mut SyntheticRecording, at: u64, number: u64) {
         first,
         third: 0,
     };
-    let timer = Interrupt::Vector(Vector::LocalTimer);
+    let timer = InterruptContext::Vector(Vector::LocalTimer);
     let wake = KernelEventKind::Waking {
         thread: SERVICE,
         name: name(SERVICE),

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 use tailbound_time::{Duration, Instant};
 
-use crate::kernel::{Interrupt, KernelEvent, KernelEventKind, ThreadName};
-use crate::recording::{PositionedBytes, Recording, RecordingError, StreamLoss};
+use crate::kernel::{InterruptContext, KernelEvent, KernelEventKind, ThreadName};
+use crate::recording::{KernelRecording, KernelRecordingError, PositionedBytes, StreamLoss};
 
 /// What a recording holds, in sums.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,14 +84,16 @@ impl RecordingSummary {
     ///
     /// # Errors
     /// The recording cannot be read.
-    pub fn of<B: PositionedBytes>(recording: &Recording<B>) -> Result<Self, RecordingError> {
+    pub fn of<B: PositionedBytes>(
+        recording: &KernelRecording<B>,
+    ) -> Result<Self, KernelRecordingError> {
         let decoder = recording
             .decoder()
-            .map_err(|cause| RecordingError::Content {
+            .map_err(|cause| KernelRecordingError::Content {
                 offset: 0,
                 what: cause.to_string(),
             })?;
-        let mut sums = Sums::default();
+        let mut sums = SummarySums::default();
         let mut events = recording.events(&decoder);
         while let Some(event) = events.next_event()? {
             sums.take(&event);
@@ -115,20 +117,20 @@ struct CpuSums {
     current: u32,
     since: u64,
     /// Interrupts that are under way, with when each went on last and how long it has lasted before.
-    interrupts: Vec<(Interrupt, u64, u64)>,
+    interrupts: Vec<(InterruptContext, u64, u64)>,
 }
 
 #[derive(Debug, Default)]
-struct Sums {
+struct SummarySums {
     first: Option<Instant>,
     last: Instant,
     events: BTreeMap<&'static str, u64>,
     cpus: BTreeMap<u32, CpuSums>,
     threads: HashMap<u32, (ThreadName, u64, u64)>,
-    interrupts: HashMap<Interrupt, (u64, u64, u64)>,
+    interrupts: HashMap<InterruptContext, (u64, u64, u64)>,
 }
 
-impl Sums {
+impl SummarySums {
     fn take(&mut self, event: &KernelEvent) {
         self.first.get_or_insert(event.at);
         self.last = event.at;
@@ -137,7 +139,7 @@ impl Sums {
         let cpu = self.cpus.entry(event.cpu).or_default();
         cpu.summary.cpu = event.cpu;
         match &event.kind {
-            KernelEventKind::Switch(switch) => {
+            KernelEventKind::ThreadSwitch(switch) => {
                 let ran = at - std::mem::replace(&mut cpu.since, at);
                 cpu.summary.switches += 1;
                 if cpu.current != 0 && cpu.current == switch.previous {
@@ -180,7 +182,7 @@ impl Sums {
         }
     }
 
-    fn finish<B>(self, recording: &Recording<B>, loss: StreamLoss) -> RecordingSummary
+    fn finish<B>(self, recording: &KernelRecording<B>, loss: StreamLoss) -> RecordingSummary
     where
         B: PositionedBytes,
     {

@@ -24,11 +24,11 @@ use std::collections::BTreeMap;
 use tailbound_time::{Duration, Instant};
 use tailbound_trace::explain::{ExplainOptions, Explanation, explain};
 use tailbound_trace::kernel::{
-    Interrupt, KernelEventKind, OffCpuState, Switch, ThreadName, Vector,
+    InterruptContext, KernelEventKind, OffCpuState, ThreadName, ThreadSwitch, Vector,
 };
 use tailbound_trace::recording::{
-    RecordedConnection, RecordedDomain, RecordedInterface, RecordedLoad, RecordedProcess,
-    RecordedSocket, RecordedThread, Recording, RequestRow, SamplerDelay, SocketSnapshot,
+    KernelRecording, RecordedConnection, RecordedDomain, RecordedInterface, RecordedLoad,
+    RecordedProcess, RecordedSocket, RecordedThread, RequestRow, SamplerDelay, SocketSnapshot,
 };
 use tailbound_trace::synthetic::SyntheticRecording;
 
@@ -254,7 +254,7 @@ impl Scenario {
     fn event(&mut self, at: u64, cpu: u32, what: &[&str]) -> Option<()> {
         let thread = self.current.get(&cpu).copied().unwrap_or(0);
         let kind = self.kind(what)?;
-        if let KernelEventKind::Switch(switch) = &kind {
+        if let KernelEventKind::ThreadSwitch(switch) = &kind {
             self.current.insert(cpu, switch.next);
         }
         self.recording.push(at, cpu, thread, kind);
@@ -271,7 +271,7 @@ impl Scenario {
             [previous, state, ">", next] => {
                 let (from, previous_rank) = thread(previous)?;
                 let (to, next_rank) = thread(next)?;
-                KernelEventKind::Switch(Switch {
+                KernelEventKind::ThreadSwitch(ThreadSwitch {
                     previous: from,
                     previous_name: ThreadName::from(*previous),
                     state: state_of(state)?,
@@ -325,7 +325,7 @@ impl Scenario {
             self.recording.loads = vec![(self.load, self.requests)];
         }
         let bytes = self.recording.to_bytes();
-        let recording = Recording::open(bytes.as_slice()).expect("a recording");
+        let recording = KernelRecording::open(bytes.as_slice()).expect("a recording");
         let options = ExplainOptions {
             threads: self.jobs_of.into_iter().collect(),
             ..ExplainOptions::default()
@@ -354,11 +354,11 @@ fn state_of(letter: &str) -> Option<OffCpuState> {
     })
 }
 
-fn interrupt(words: &[&str]) -> Option<Interrupt> {
+fn interrupt(words: &[&str]) -> Option<InterruptContext> {
     Some(match words {
-        ["irq", line] => Interrupt::Line(line.parse().ok()?),
-        ["softirq", number] => Interrupt::Soft(number.parse().ok()?),
-        ["timer"] => Interrupt::Vector(Vector::LocalTimer),
+        ["irq", line] => InterruptContext::Line(line.parse().ok()?),
+        ["softirq", number] => InterruptContext::Soft(number.parse().ok()?),
+        ["timer"] => InterruptContext::Vector(Vector::LocalTimer),
         _ => return None,
     })
 }

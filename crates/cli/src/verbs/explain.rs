@@ -7,7 +7,7 @@ use tailbound_causes_report::{CausesSection, LatencyCauses, band_name, cause_lin
 use tailbound_report::RunReport;
 use tailbound_time::Duration;
 use tailbound_trace::explain::{
-    Cause, ExplainOptions, Explanation, QuantileBand, SlowRequest, explain,
+    ExplainOptions, Explanation, LatencyCause, QuantileBand, SlowRequest, explain,
 };
 
 use crate::arguments::ExplainArguments;
@@ -168,7 +168,7 @@ fn in_words(explanation: &Explanation, simulated: Option<&Explanation>) -> Strin
             Some(simulated) => format!("{measured} ({simulated})"),
             None => measured.to_string(),
         }));
-        let cause = Cause::ALL
+        let cause = LatencyCause::ALL
             .into_iter()
             .find(|cause| cause.words() == line.name);
         rows.extend(
@@ -230,7 +230,7 @@ fn course(slow: &SlowRequest) -> String {
 }
 
 /// The details of a cause that make up a share worth a line.
-fn detail_rows(explanation: &Explanation, cause: Cause) -> Vec<Vec<String>> {
+fn detail_rows(explanation: &Explanation, cause: LatencyCause) -> Vec<Vec<String>> {
     let mut details: Vec<&str> = Vec::new();
     let share = |band: &QuantileBand, detail: &str| {
         let parts = band

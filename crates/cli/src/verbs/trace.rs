@@ -11,7 +11,7 @@ mod triggers;
 use std::fs::File;
 use std::path::Path;
 
-use tailbound_trace::recording::Recording;
+use tailbound_trace::recording::KernelRecording;
 
 use crate::arguments::{TraceArguments, TraceWhat};
 use crate::failure::Failure;
@@ -39,11 +39,14 @@ pub fn carry_out(arguments: &TraceArguments, output: &Output) -> Result<(), Fail
 }
 
 /// Opens a recording; faults that were read around go to standard error.
-pub(in crate::verbs) fn open(path: &Path, output: &Output) -> Result<Recording<File>, Failure> {
+pub(in crate::verbs) fn open(
+    path: &Path,
+    output: &Output,
+) -> Result<KernelRecording<File>, Failure> {
     let failed =
         |cause: &dyn std::fmt::Display| Failure::error(format!("{}: {cause}", path.display()));
     let file = File::open(path).map_err(|cause| failed(&cause))?;
-    let recording = Recording::open(file).map_err(|cause| failed(&cause))?;
+    let recording = KernelRecording::open(file).map_err(|cause| failed(&cause))?;
     for remark in recording.remarks() {
         output.warn(format!("{}: {remark}", path.display()));
     }

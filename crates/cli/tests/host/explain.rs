@@ -16,11 +16,11 @@ use tailbound_linux::sockets::unix_end;
 use tailbound_linux::thread::{make_current_thread_fifo, pin_current_thread};
 use tailbound_measurement::{LOOK_DISTANCE, SupplySampler};
 use tailbound_model::Cpu;
-use tailbound_recorder::{Recorder, RecorderOptions};
+use tailbound_recorder::{EventRecorder, RecorderOptions};
 use tailbound_time::Clock;
-use tailbound_trace::explain::{Cause, ExplainOptions, Explanation, explain};
+use tailbound_trace::explain::{ExplainOptions, Explanation, LatencyCause, explain};
 use tailbound_trace::recording::{
-    RecordedConnection, RecordedDomain, RecordedLoad, Recording, RequestRow,
+    KernelRecording, RecordedConnection, RecordedDomain, RecordedLoad, RequestRow,
 };
 
 use crate::bench::Bench;
@@ -38,13 +38,13 @@ const SIGCONT: i32 = 18;
 const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host/explain/server.py");
 
 /// The causes, in the order of the load's tasks.
-const CAUSES: [(&str, Cause); 6] = [
-    ("budget", Cause::BudgetUsedUp),
-    ("queueing", Cause::Queued),
-    ("preemption", Cause::Preempted),
-    ("lock", Cause::Blocked),
-    ("sleep", Cause::Blocked),
-    ("stop", Cause::Stopped),
+const CAUSES: [(&str, LatencyCause); 6] = [
+    ("budget", LatencyCause::BudgetUsedUp),
+    ("queueing", LatencyCause::Queued),
+    ("preemption", LatencyCause::Preempted),
+    ("lock", LatencyCause::Blocked),
+    ("sleep", LatencyCause::Blocked),
+    ("stop", LatencyCause::Stopped),
 ];
 
 /// A connection to the server, which is a client of each task.
@@ -171,7 +171,7 @@ fn record(bench: &Bench, clients: &mut [Client; 2], pid: u32) -> PathBuf {
         contention: false,
     };
     let sampler = SupplySampler::start(&[Cpu(0), Cpu(1)].into()).unwrap();
-    let recorder = Recorder::start(options, File::create(&path).unwrap()).unwrap();
+    let recorder = EventRecorder::start(options, File::create(&path).unwrap()).unwrap();
     recorder.note_sockets(&BTreeSet::new()).unwrap();
     let mut requests = Requests::default();
     for _ in 0..TRIALS {
@@ -205,13 +205,15 @@ fn record(bench: &Bench, clients: &mut [Client; 2], pid: u32) -> PathBuf {
 
 /// The share of a cause in what a request's latency was above its own execution, stalls of the host left aside; the
 /// best of the kept requests.
-fn share(explanation: &Explanation, cause: Cause) -> f64 {
+fn share(explanation: &Explanation, cause: LatencyCause) -> f64 {
     let shares = explanation.slowest.iter().map(|request| {
-        let of = |cause: Cause| -> f64 {
+        let of = |cause: LatencyCause| -> f64 {
             let stretches = request.course.iter().filter(|one| one.cause == cause);
             stretches.map(|one| one.length.as_secs_f64()).sum()
         };
-        let added = request.latency.as_secs_f64() - of(Cause::Execution) - of(Cause::HostStall);
+        let added = request.latency.as_secs_f64()
+            - of(LatencyCause::Execution)
+            - of(LatencyCause::HostStall);
         of(cause) / added
     });
     shares.fold(0.0, f64::max)
@@ -246,7 +248,7 @@ fn each_cause_alone_has_the_added_latency() {
     let pid = clients[0].reply().parse().unwrap();
     let path = record(&bench, &mut clients, pid);
     drop(clients);
-    let recording = Recording::open(File::open(&path).unwrap()).unwrap();
+    let recording = KernelRecording::open(File::open(&path).unwrap()).unwrap();
     let explanations = explain(&recording, &ExplainOptions::default()).unwrap();
     send_signal(server.id(), 15).unwrap();
     server.wait().unwrap();

@@ -17,7 +17,7 @@ use super::spin_allowance::SpinAllowance;
 use crate::connection::{Connection, ReadEnd};
 use crate::protocol::Reply;
 use crate::request::{Busy, Filling, RequestTemplate};
-use crate::{ClientConnection, LoadPlan, MeasurementError};
+use crate::{LoadConnection, LoadPlan, MeasurementError};
 
 /// The longest sleep: how soon `stop` is seen.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
@@ -72,7 +72,7 @@ pub(super) struct Finished {
     /// Why it ended early.
     pub(super) interrupted: Option<String>,
     /// The connections, those that were closed meanwhile first.
-    pub(super) connections: Vec<ClientConnection>,
+    pub(super) connections: Vec<LoadConnection>,
 }
 
 /// One client of one task: a connection, and what it asks for.
@@ -107,13 +107,13 @@ pub(super) struct Generator<'a> {
     answered: u64,
     failures: BTreeMap<String, u64>,
     /// Connections that were closed.
-    connections: Vec<ClientConnection>,
+    connections: Vec<LoadConnection>,
 }
 
 impl LoadClient {
     /// The connection with the names that tables of the kernel have for it; `None` where they have none.
-    fn end(&self) -> Option<ClientConnection> {
-        Some(ClientConnection {
+    fn end(&self) -> Option<LoadConnection> {
+        Some(LoadConnection {
             task: self.template as u32,
             client: self.client,
             end: self.connection.end().ok()?,

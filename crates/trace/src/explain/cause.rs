@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A cause of latency. Every nanosecond of a request has exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Cause {
+pub enum LatencyCause {
     /// The load generator sent or read late.
     GeneratorLate,
     /// On the way between the generator and the service, or waiting to be taken up by an idle service.
@@ -32,7 +32,7 @@ pub enum Cause {
     Untold,
 }
 
-impl Cause {
+impl LatencyCause {
     /// Every cause, in the order in which tables and pictures have them.
     pub const ALL: [Self; 11] = [
         Self::Execution,
@@ -73,13 +73,13 @@ pub(crate) struct PartId(pub(crate) u32);
 /// Causes with their details, each with a number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PartTable {
-    parts: Vec<(Cause, String)>,
-    numbers: HashMap<(Cause, String), PartId>,
+    parts: Vec<(LatencyCause, String)>,
+    numbers: HashMap<(LatencyCause, String), PartId>,
 }
 
 impl PartTable {
     /// The number of a cause with a detail, such as the thread that preempted.
-    pub(crate) fn number(&mut self, cause: Cause, detail: &str) -> PartId {
+    pub(crate) fn number(&mut self, cause: LatencyCause, detail: &str) -> PartId {
         let key = (cause, detail.to_string());
         if let Some(number) = self.numbers.get(&key) {
             return *number;
@@ -91,7 +91,7 @@ impl PartTable {
     }
 
     /// The cause and the detail of a number.
-    pub(crate) fn part(&self, number: PartId) -> (Cause, &str) {
+    pub(crate) fn part(&self, number: PartId) -> (LatencyCause, &str) {
         let (cause, detail) = &self.parts[number.0 as usize];
         (*cause, detail)
     }

@@ -10,7 +10,7 @@ use crate::recording::{RecordedLoad, SocketSnapshot};
 
 /// A part of a request that one thread works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Work {
+pub(crate) struct RequestWork {
     /// The thread that took the request up.
     pub(crate) reader: u32,
     /// The thread that answered it.
@@ -29,12 +29,12 @@ struct OpenRequest {
     number: u64,
     sent: u64,
     replied: u64,
-    work: Option<Work>,
+    work: Option<RequestWork>,
 }
 
 /// A connection between the generator and a service.
 #[derive(Clone, Debug, Default)]
-struct Connection {
+struct ServedConnection {
     open: VecDeque<OpenRequest>,
     /// When the request that is worked on, or will be next, was taken up; `None` if all that was read is answered.
     work_start: Option<u64>,
@@ -45,7 +45,7 @@ struct Connection {
 /// The connections of all loads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conversations {
-    connections: Vec<Connection>,
+    connections: Vec<ServedConnection>,
     /// By load, task and client.
     by_client: HashMap<(usize, u32, u32), u32>,
     /// By process and descriptor, from an instant on.
@@ -66,7 +66,7 @@ impl Conversations {
                 // A client whose connection was closed opens another: it stays one conversation.
                 let number = *conversations.by_client.entry(key).or_insert(next);
                 if number == next {
-                    conversations.connections.push(Connection::default());
+                    conversations.connections.push(ServedConnection::default());
                 }
                 by_end.insert(connection.end.as_str(), number);
             }
@@ -91,7 +91,7 @@ impl Conversations {
         // A connection whose other end is not known tells nothing.
         self.by_descriptor
             .values()
-            .any(|known| *known == number)
+            .any(|served| *served == number)
             .then_some(number)
     }
 
@@ -111,7 +111,11 @@ impl Conversations {
     }
 
     /// A request has ended; who worked on it, and the thread that serves the connection.
-    pub(crate) fn close(&mut self, connection: u32, number: u64) -> (Option<Work>, Option<u32>) {
+    pub(crate) fn close(
+        &mut self,
+        connection: u32,
+        number: u64,
+    ) -> (Option<RequestWork>, Option<u32>) {
         let open = &mut self.connections[connection as usize].open;
         let place = open.iter().position(|request| request.number == number);
         let work = place.and_then(|place| open.remove(place)?.work);
@@ -195,7 +199,7 @@ impl Conversations {
         let mut unanswered = asked.filter(|one| one.work.is_none());
         if let Some(request) = unanswered.next() {
             let woken = host.thread(thread).map_or(0, |state| state.woken);
-            request.work = Some(Work {
+            request.work = Some(RequestWork {
                 reader: connection.reader,
                 writer: thread,
                 begin,

@@ -4,7 +4,7 @@ use tailbound_time::Duration;
 
 use super::cause::{PartId, PartTable};
 use super::explanation::CourseStretch;
-use super::split::Stretch;
+use super::split::PartStretch;
 
 /// As many stretches as a course has piece by piece.
 const MOST_STRETCHES: usize = 400;
@@ -14,11 +14,11 @@ const CELLS: u64 = 60;
 /// The course of a request that was intended to be sent at `intended`; whether it is in cells. A cell's stretches are in
 /// no order of time: each part has the sum of what it had in the cell.
 pub(crate) fn course(
-    stretches: &[Stretch],
+    stretches: &[PartStretch],
     intended: u64,
     table: &PartTable,
 ) -> (Vec<CourseStretch>, bool) {
-    let named = |stretch: &Stretch| {
+    let named = |stretch: &PartStretch| {
         let (cause, detail) = table.part(stretch.part);
         CourseStretch {
             cause,
@@ -33,7 +33,7 @@ pub(crate) fn course(
     (in_cells(stretches).iter().map(named).collect(), true)
 }
 
-fn in_cells(stretches: &[Stretch]) -> Vec<Stretch> {
+fn in_cells(stretches: &[PartStretch]) -> Vec<PartStretch> {
     let (Some(first), Some(last)) = (stretches.first(), stretches.last()) else {
         return Vec::new();
     };
@@ -56,7 +56,7 @@ fn in_cells(stretches: &[Stretch]) -> Vec<Stretch> {
         }
         let mut at = start;
         for (part, sum) in sums {
-            cells.push(Stretch {
+            cells.push(PartStretch {
                 start: at,
                 end: at + sum,
                 part,
@@ -69,20 +69,24 @@ fn in_cells(stretches: &[Stretch]) -> Vec<Stretch> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cause::Cause;
+    use super::super::cause::LatencyCause;
     use super::*;
 
     #[test]
     fn cells_hold_as_much_of_each_part_as_the_pieces() {
         let mut table = PartTable::default();
-        let parts = [Cause::Execution, Cause::Interrupt, Cause::Preempted]
-            .map(|cause| table.number(cause, ""));
+        let parts = [
+            LatencyCause::Execution,
+            LatencyCause::Interrupt,
+            LatencyCause::Preempted,
+        ]
+        .map(|cause| table.number(cause, ""));
         let mut stretches = Vec::new();
         let mut at = 1_000;
         for step in 0..2_000_u64 {
             let end = at + 1 + step % 7;
             let part = parts[(step % 3) as usize];
-            stretches.push(Stretch {
+            stretches.push(PartStretch {
                 start: at,
                 end,
                 part,
@@ -91,11 +95,11 @@ mod tests {
         }
         let (course, in_cells) = course(&stretches, 1_000, &table);
         assert!(in_cells && course.len() <= CELLS as usize * 3);
-        for (part, cause) in
-            parts
-                .iter()
-                .zip([Cause::Execution, Cause::Interrupt, Cause::Preempted])
-        {
+        for (part, cause) in parts.iter().zip([
+            LatencyCause::Execution,
+            LatencyCause::Interrupt,
+            LatencyCause::Preempted,
+        ]) {
             let pieces = stretches.iter().filter(|one| one.part == *part);
             let pieces: u64 = pieces.map(|one| one.end - one.start).sum();
             let cells = course.iter().filter(|one| one.cause == cause);

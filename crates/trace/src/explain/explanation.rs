@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
-use super::Cause;
+use super::LatencyCause;
 
 /// The latencies of a service's requests, or of a task's jobs, split by cause.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ impl Explanation {
         let own = self
             .bands
             .iter()
-            .map(|band| band.of_cause(Cause::Execution));
+            .map(|band| band.of_cause(LatencyCause::Execution));
         let own = own.fold(Duration::ZERO, Duration::saturating_add);
         own.scaled_down(1, self.requests.max(1))
     }
@@ -102,13 +102,13 @@ impl QuantileBand {
     }
 
     /// The nanoseconds of a cause, all details together.
-    pub fn of_cause(&self, cause: Cause) -> Duration {
+    pub fn of_cause(&self, cause: LatencyCause) -> Duration {
         let parts = self.parts.iter().filter(|part| part.cause == cause);
         parts.fold(Duration::ZERO, |sum, part| sum.saturating_add(part.total))
     }
 
     /// The share of a cause in the band's latency, from 0 to 1.
-    pub fn share(&self, cause: Cause) -> f64 {
+    pub fn share(&self, cause: LatencyCause) -> f64 {
         match self.total.is_zero() {
             true => 0.0,
             false => self.of_cause(cause).as_secs_f64() / self.total.as_secs_f64(),
@@ -120,7 +120,7 @@ impl QuantileBand {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyPart {
     /// The cause.
-    pub cause: Cause,
+    pub cause: LatencyCause,
     /// The thread, the interrupt or the call; empty where the cause says it all.
     pub detail: String,
     /// Nanoseconds.
@@ -153,7 +153,7 @@ pub struct SlowRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CourseStretch {
     /// The cause.
-    pub cause: Cause,
+    pub cause: LatencyCause,
     /// The detail.
     pub detail: String,
     /// When it begins, since the intended send time.

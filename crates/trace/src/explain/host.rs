@@ -3,10 +3,12 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::calls::{CallMeaning, CallTable};
-use super::cause::{Cause, PartId, PartTable};
-use super::thread_log::{Activity, NOBODY, ThreadLog};
-use super::withholding::DomainState;
-use crate::kernel::{Interrupt, KernelEvent, KernelEventKind, OffCpuState, Switch, ThreadName};
+use super::cause::{LatencyCause, PartId, PartTable};
+use super::domain_supply::WithheldDomain;
+use super::thread_log::{NOBODY, ThreadActivity, ThreadLog};
+use crate::kernel::{
+    InterruptContext, KernelEvent, KernelEventKind, OffCpuState, ThreadName, ThreadSwitch,
+};
 use crate::recording::{RecordedProcess, RecordingHeader};
 
 /// The idle thread of every CPU.
@@ -62,7 +64,7 @@ pub(crate) struct ThreadState {
 #[derive(Clone, Debug, Default)]
 struct CpuState {
     current: u32,
-    interrupts: Vec<Interrupt>,
+    interrupts: Vec<InterruptContext>,
     stalled_until: u64,
     /// Threads with a log that could run here and do not.
     waiting: BTreeSet<u32>,
@@ -76,8 +78,8 @@ pub(crate) struct HostState<'a> {
     pub(crate) parts: PartTable,
     threads: HashMap<u32, ThreadState>,
     cpus: HashMap<u32, CpuState>,
-    domains: Vec<DomainState>,
-    interrupt_parts: HashMap<Interrupt, PartId>,
+    domains: Vec<WithheldDomain>,
+    interrupt_parts: HashMap<InterruptContext, PartId>,
     call_parts: HashMap<(u64, bool), PartId>,
     fixed: FixedParts,
     /// Threads that are watched from their beginning.
@@ -101,14 +103,14 @@ struct FixedParts {
 impl FixedParts {
     fn new(parts: &mut PartTable) -> Self {
         Self {
-            withheld: parts.number(Cause::BudgetUsedUp, ""),
-            stall: parts.number(Cause::HostStall, ""),
-            stopped: parts.number(Cause::Stopped, ""),
-            waking: parts.number(Cause::Preempted, "an idle CPU that wakes up"),
-            page_fault: parts.number(Cause::Blocked, "page fault"),
-            device: parts.number(Cause::Blocked, "input and output"),
-            kernel_lock: parts.number(Cause::Blocked, "lock of the kernel"),
-            unknown: parts.number(Cause::Blocked, "unknown"),
+            withheld: parts.number(LatencyCause::BudgetUsedUp, ""),
+            stall: parts.number(LatencyCause::HostStall, ""),
+            stopped: parts.number(LatencyCause::Stopped, ""),
+            waking: parts.number(LatencyCause::Preempted, "an idle CPU that wakes up"),
+            page_fault: parts.number(LatencyCause::Blocked, "page fault"),
+            device: parts.number(LatencyCause::Blocked, "input and output"),
+            kernel_lock: parts.number(LatencyCause::Blocked, "lock of the kernel"),
+            unknown: parts.number(LatencyCause::Blocked, "unknown"),
         }
     }
 }
@@ -124,7 +126,7 @@ impl<'a> HostState<'a> {
             parts,
             threads: HashMap::new(),
             cpus: HashMap::new(),
-            domains: header.domains.iter().map(DomainState::new).collect(),
+            domains: header.domains.iter().map(WithheldDomain::new).collect(),
             interrupt_parts: HashMap::new(),
             call_parts: HashMap::new(),
             expected: BTreeSet::new(),
@@ -243,7 +245,7 @@ impl<'a> HostState<'a> {
         self.now = event.at.as_nanos();
         self.cpus.entry(event.cpu).or_default();
         match &event.kind {
-            KernelEventKind::Switch(switch) => self.switch(event.cpu, switch),
+            KernelEventKind::ThreadSwitch(switch) => self.switch(event.cpu, switch),
             KernelEventKind::Waking {
                 thread,
                 name,
@@ -298,7 +300,7 @@ impl<'a> HostState<'a> {
         }
     }
 
-    fn switch(&mut self, cpu: u32, switch: &Switch) {
+    fn switch(&mut self, cpu: u32, switch: &ThreadSwitch) {
         self.name_thread(switch.previous, switch.previous_name);
         self.name_thread(switch.next, switch.next_name);
         if switch.state == OffCpuState::Ended {
@@ -329,7 +331,7 @@ impl<'a> HostState<'a> {
     }
 
     /// The thread that leaves a CPU.
-    fn leave(&mut self, cpu: u32, switch: &Switch) {
+    fn leave(&mut self, cpu: u32, switch: &ThreadSwitch) {
         let now = self.now;
         let Some(thread) = self
             .threads
@@ -494,36 +496,36 @@ impl<'a> HostState<'a> {
     }
 
     /// What a thread does now.
-    fn activity(&mut self, tid: u32) -> Activity {
+    fn activity(&mut self, tid: u32) -> ThreadActivity {
         let Some(thread) = self.threads.get(&tid) else {
-            return Activity::Idle;
+            return ThreadActivity::Idle;
         };
         let (mode, cpu, call, contends) = (thread.mode, thread.cpu, thread.call, thread.contends);
         let has_faulted = thread.has_faulted;
         let domain = thread.domain.map(|domain| &self.domains[domain]);
-        let withheld = thread.in_freezer || domain.is_some_and(DomainState::is_withheld);
+        let withheld = thread.in_freezer || domain.is_some_and(WithheldDomain::is_withheld);
         match mode {
-            ThreadMode::Stopped => Activity::Kept(self.fixed.stopped),
+            ThreadMode::Stopped => ThreadActivity::Kept(self.fixed.stopped),
             ThreadMode::OnCpu => match self.interruption(cpu) {
-                Some(part) => Activity::Kept(part),
-                None if contends => Activity::Kept(self.fixed.kernel_lock),
-                None => Activity::Running,
+                Some(part) => ThreadActivity::Kept(part),
+                None if contends => ThreadActivity::Kept(self.fixed.kernel_lock),
+                None => ThreadActivity::Running,
             },
-            _ if withheld => Activity::Kept(self.fixed.withheld),
-            ThreadMode::Runnable => Activity::Kept(self.occupant(cpu)),
+            _ if withheld => ThreadActivity::Kept(self.fixed.withheld),
+            ThreadMode::Runnable => ThreadActivity::Kept(self.occupant(cpu)),
             ThreadMode::Sleeping | ThreadMode::Uninterruptible if contends => {
-                Activity::Kept(self.fixed.kernel_lock)
+                ThreadActivity::Kept(self.fixed.kernel_lock)
             }
-            ThreadMode::Uninterruptible => Activity::Kept(match (has_faulted, call) {
+            ThreadMode::Uninterruptible => ThreadActivity::Kept(match (has_faulted, call) {
                 (true, _) => self.fixed.page_fault,
                 (false, Some(call)) => self.blocked_in(call, true),
                 (false, None) => self.fixed.device,
             }),
             ThreadMode::Sleeping => match call {
-                None => Activity::Kept(self.fixed.unknown),
+                None => ThreadActivity::Kept(self.fixed.unknown),
                 Some(call) => match self.calls.meaning(call.number) {
-                    CallMeaning::AwaitsWork | CallMeaning::Reads => Activity::Idle,
-                    _ => Activity::Kept(self.blocked_in(call, false)),
+                    CallMeaning::AwaitsWork | CallMeaning::Reads => ThreadActivity::Idle,
+                    _ => ThreadActivity::Kept(self.blocked_in(call, false)),
                 },
             },
         }
@@ -539,7 +541,7 @@ impl<'a> HostState<'a> {
         let (parts, lines) = (&mut self.parts, &self.header.interrupt_lines);
         let part = self.interrupt_parts.entry(interrupt).or_insert_with(|| {
             let name = interrupt.name(|line| lines.get(&line).cloned());
-            parts.number(Cause::Interrupt, &name)
+            parts.number(LatencyCause::Interrupt, &name)
         });
         Some(*part)
     }
@@ -560,7 +562,7 @@ impl<'a> HostState<'a> {
         if let Some(domain) = thread.domain {
             detail = format!("{detail} of domain {}", self.domains[domain].name());
         }
-        let part = self.parts.number(Cause::Preempted, &detail);
+        let part = self.parts.number(LatencyCause::Preempted, &detail);
         thread.preempts = Some(part);
         part
     }
@@ -578,7 +580,7 @@ impl<'a> HostState<'a> {
             _ if uninterruptible => format!("input and output ({name})"),
             _ => format!("in {name}"),
         };
-        let part = self.parts.number(Cause::Blocked, &detail);
+        let part = self.parts.number(LatencyCause::Blocked, &detail);
         self.call_parts.insert(key, part);
         part
     }

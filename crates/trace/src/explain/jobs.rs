@@ -36,7 +36,7 @@ impl JobWatch {
                 self.open.entry(*thread).or_insert(at);
                 None
             }
-            KernelEventKind::Switch(switch) if switch.state != OffCpuState::Runnable => {
+            KernelEventKind::ThreadSwitch(switch) if switch.state != OffCpuState::Runnable => {
                 let release = self.open.remove(&switch.previous)?;
                 // Who waits for a device or a lock of the kernel goes on with the same job.
                 if switch.state == OffCpuState::Uninterruptible {

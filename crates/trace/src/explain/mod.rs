@@ -11,24 +11,24 @@ mod calls;
 mod cause;
 mod conversation;
 mod course;
+mod domain_supply;
 mod explanation;
 mod host;
 mod jobs;
 mod pass;
-mod simulated;
+mod service_log;
 mod split;
 mod stalls;
 mod subject;
 mod thread_log;
-mod withholding;
 
 #[cfg(test)]
 mod tests;
 
 pub use bands::{DEFAULT_QUANTILES, PICTURED_QUANTILES};
-pub use cause::Cause;
+pub use cause::LatencyCause;
+pub(crate) use domain_supply::WithheldDomain;
 pub use explanation::{CourseStretch, Explanation, LatencyPart, QuantileBand, SlowRequest};
 pub use pass::{ExplainOptions, explain};
-pub use simulated::{ServiceActivity, SimulatedService};
-pub use stalls::{Stall, Stalls};
-pub(crate) use withholding::DomainState;
+pub use service_log::{ServiceActivity, SimulatedService};
+pub use stalls::{CpuStall, Stalls};

@@ -10,11 +10,11 @@ use super::host::HostState;
 use super::jobs::{JobWatch, ThreadJob};
 use super::split::{PhaseParts, RequestPhases};
 use super::stalls::Stalls;
-use super::subject::{SplitRequest, Subject};
+use super::subject::{ExplainedSubject, SplitRequest};
 use super::thread_log::ActivitySums;
-use crate::kernel::{Decoder, KernelEvent};
+use crate::kernel::{EventDecoder, KernelEvent};
 use crate::recording::{
-    PositionedBytes, RecordedLoad, Recording, RecordingError, RequestRow, Requests,
+    KernelRecording, KernelRecordingError, PositionedBytes, RecordedLoad, RequestRow, Requests,
 };
 
 /// How many events go by between two times that old segments are forgotten.
@@ -43,17 +43,17 @@ impl Default for ExplainOptions {
 /// # Errors
 /// The recording cannot be read.
 pub fn explain<B: PositionedBytes>(
-    recording: &Recording<B>,
+    recording: &KernelRecording<B>,
     options: &ExplainOptions,
-) -> Result<Vec<Explanation>, RecordingError> {
+) -> Result<Vec<Explanation>, KernelRecordingError> {
     let decoder = recording
         .decoder()
-        .map_err(|cause| RecordingError::Content {
+        .map_err(|cause| KernelRecordingError::Content {
             offset: 0,
             what: cause.to_string(),
         })?;
     let jobs = job_latencies(recording, &decoder, options)?;
-    let mut pass = Pass::new(recording, options, jobs)?;
+    let mut pass = EventPass::new(recording, options, jobs)?;
     let apart = recording.header().looks_apart.unwrap_or_default();
     let mut stalls = Stalls::new(&all_delays(recording)?, apart);
     let mut events = recording.events(&decoder);
@@ -92,8 +92,8 @@ pub fn explain<B: PositionedBytes>(
 }
 
 fn all_delays<B: PositionedBytes>(
-    recording: &Recording<B>,
-) -> Result<Vec<crate::recording::SamplerDelay>, RecordingError> {
+    recording: &KernelRecording<B>,
+) -> Result<Vec<crate::recording::SamplerDelay>, KernelRecordingError> {
     let mut delays = Vec::new();
     for cpu in &recording.header().cpus {
         delays.extend(recording.sampler_delays(*cpu)?);
@@ -103,10 +103,10 @@ fn all_delays<B: PositionedBytes>(
 
 /// The latencies of the jobs that are asked about, by the threads' names.
 fn job_latencies<B: PositionedBytes>(
-    recording: &Recording<B>,
-    decoder: &Decoder,
+    recording: &KernelRecording<B>,
+    decoder: &EventDecoder,
     options: &ExplainOptions,
-) -> Result<HashMap<String, Vec<u64>>, RecordingError> {
+) -> Result<HashMap<String, Vec<u64>>, KernelRecordingError> {
     let mut latencies: HashMap<String, Vec<u64>> = HashMap::new();
     if options.threads.is_empty() {
         return Ok(latencies);
@@ -144,12 +144,12 @@ struct LoadPass<'a, B> {
     count: u64,
     /// The one thread of the service's domain, where it has one: it serves requests whose connection is not known.
     only_thread: Option<u32>,
-    subject: Subject,
+    subject: ExplainedSubject,
     /// Each task by itself, where there are several.
-    tasks: Vec<Subject>,
+    tasks: Vec<ExplainedSubject>,
 }
 
-struct Pass<'a, B> {
+struct EventPass<'a, B> {
     host: HostState<'a>,
     fixed: PhaseParts,
     conversations: Conversations,
@@ -159,19 +159,19 @@ struct Pass<'a, B> {
     pending: HashMap<(usize, u64), PendingRequest>,
     by_reply: BinaryHeap<Reverse<(u64, usize, u64)>>,
     jobs: JobWatch,
-    job_subjects: HashMap<String, Subject>,
+    job_subjects: HashMap<String, ExplainedSubject>,
     scratch: ActivitySums,
     sums: Vec<u64>,
     events: u64,
-    recording: &'a Recording<B>,
+    recording: &'a KernelRecording<B>,
 }
 
-impl<'a, B: PositionedBytes> Pass<'a, B> {
+impl<'a, B: PositionedBytes> EventPass<'a, B> {
     fn new(
-        recording: &'a Recording<B>,
+        recording: &'a KernelRecording<B>,
         options: &ExplainOptions,
         jobs: HashMap<String, Vec<u64>>,
-    ) -> Result<Self, RecordingError> {
+    ) -> Result<Self, KernelRecordingError> {
         let later = recording
             .end()
             .map_or(&[][..], |end| end.processes.as_slice());
@@ -195,7 +195,7 @@ impl<'a, B: PositionedBytes> Pass<'a, B> {
                 subject: format!("jobs of {name}"),
                 ..Explanation::default()
             };
-            let subject = Subject::new(
+            let subject = ExplainedSubject::new(
                 explanation,
                 vec![name.clone()],
                 latencies,
@@ -220,7 +220,7 @@ impl<'a, B: PositionedBytes> Pass<'a, B> {
         })
     }
 
-    fn take(&mut self, event: &KernelEvent) -> Result<(), RecordingError> {
+    fn take(&mut self, event: &KernelEvent) -> Result<(), KernelRecordingError> {
         let at = event.at.as_nanos();
         self.open_until(at)?;
         self.close_until(at)?;
@@ -274,7 +274,7 @@ impl<'a, B: PositionedBytes> Pass<'a, B> {
     }
 
     /// Takes up the requests that were due until an instant.
-    fn open_until(&mut self, at: u64) -> Result<(), RecordingError> {
+    fn open_until(&mut self, at: u64) -> Result<(), KernelRecordingError> {
         for place in 0..self.loads.len() {
             while let Some(row) = self.loads[place]
                 .next
@@ -304,7 +304,7 @@ impl<'a, B: PositionedBytes> Pass<'a, B> {
     }
 
     /// Splits the requests whose replies had come before an instant.
-    fn close_until(&mut self, at: u64) -> Result<(), RecordingError> {
+    fn close_until(&mut self, at: u64) -> Result<(), KernelRecordingError> {
         while let Some(Reverse((replied, load, number))) = self.by_reply.peek().copied() {
             if replied >= at && at != u64::MAX {
                 break;
@@ -393,12 +393,12 @@ impl<'a, B: PositionedBytes> Pass<'a, B> {
 
 impl<'a, B: PositionedBytes> LoadPass<'a, B> {
     fn new(
-        recording: &'a Recording<B>,
+        recording: &'a KernelRecording<B>,
         load: RecordedLoad,
         place: &crate::recording::LoadPlace,
         options: &ExplainOptions,
         host: &HostState<'_>,
-    ) -> Result<Self, RecordingError> {
+    ) -> Result<Self, KernelRecordingError> {
         let mut latencies = vec![Vec::new(); load.tasks.len()];
         let mut all = Vec::new();
         for row in recording.requests(place) {
@@ -418,7 +418,7 @@ impl<'a, B: PositionedBytes> LoadPass<'a, B> {
                 run: load.run.clone(),
                 ..Explanation::default()
             };
-            Subject::new(
+            ExplainedSubject::new(
                 explanation,
                 load.tasks.clone(),
                 latencies,
@@ -432,7 +432,7 @@ impl<'a, B: PositionedBytes> LoadPass<'a, B> {
             .filter(|_| load.tasks.len() > 1);
         let tasks =
             several.map(|(task, latencies)| subject(format!("{}.{task}", load.service), latencies));
-        let tasks: Vec<Subject> = tasks.collect();
+        let tasks: Vec<ExplainedSubject> = tasks.collect();
         let mut subject = subject(load.service.clone(), all);
         subject.explanation.calibrated = load.calibrated;
         let mut rows = recording.requests(place);

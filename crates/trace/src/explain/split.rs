@@ -1,10 +1,10 @@
 //! The latency of one request, split into parts without rest.
 
-use super::cause::{Cause, PartId, PartTable};
-use super::conversation::Work;
+use super::cause::{LatencyCause, PartId, PartTable};
+use super::conversation::RequestWork;
 use super::host::HostState;
 use super::jobs::ThreadJob;
-use super::thread_log::{Activity, ActivitySums, NOBODY, Segment, ThreadLog};
+use super::thread_log::{ActivitySums, NOBODY, Segment, ThreadActivity, ThreadLog};
 use crate::recording::RequestRow;
 
 /// The parts that do not depend on threads.
@@ -24,22 +24,22 @@ pub(crate) struct PhaseParts {
 impl PhaseParts {
     pub(crate) fn new(parts: &mut PartTable) -> Self {
         Self {
-            generator: parts.number(Cause::GeneratorLate, ""),
-            network: parts.number(Cause::Network, ""),
-            queued: parts.number(Cause::Queued, ""),
-            other_work: parts.number(Cause::Queued, "work of the service for no request"),
-            place: parts.number(Cause::Queued, "a place in flight"),
-            execution: parts.number(Cause::Execution, ""),
-            awaits: parts.number(Cause::Blocked, "waits for another program"),
-            untold: parts.number(Cause::Untold, ""),
-            uncovered: parts.number(Cause::Untold, "not in the recording"),
+            generator: parts.number(LatencyCause::GeneratorLate, ""),
+            network: parts.number(LatencyCause::Network, ""),
+            queued: parts.number(LatencyCause::Queued, ""),
+            other_work: parts.number(LatencyCause::Queued, "work of the service for no request"),
+            place: parts.number(LatencyCause::Queued, "a place in flight"),
+            execution: parts.number(LatencyCause::Execution, ""),
+            awaits: parts.number(LatencyCause::Blocked, "waits for another program"),
+            untold: parts.number(LatencyCause::Untold, ""),
+            uncovered: parts.number(LatencyCause::Untold, "not in the recording"),
         }
     }
 }
 
 /// A stretch of a request's time with its part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct PartStretch {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) part: PartId,
@@ -69,7 +69,7 @@ impl RequestPhases {
     pub(crate) fn new(
         row: &RequestRow,
         connection: Option<u32>,
-        work: Option<Work>,
+        work: Option<RequestWork>,
         serving: Option<u32>,
         generator: Option<u32>,
     ) -> Self {
@@ -166,23 +166,23 @@ impl RequestPhases {
     }
 
     /// The request's stretches in time, one after the other from the intended send time to the reply.
-    pub(crate) fn stretches(&self, host: &HostState<'_>, fixed: &PhaseParts) -> Vec<Stretch> {
-        let mut stretches = vec![Stretch {
+    pub(crate) fn stretches(&self, host: &HostState<'_>, fixed: &PhaseParts) -> Vec<PartStretch> {
+        let mut stretches = vec![PartStretch {
             start: self.intended,
             end: self.taken_up,
             part: fixed.generator,
         }];
-        let mut push = |stretch: Stretch| stretches.push(stretch);
+        let mut push = |stretch: PartStretch| stretches.push(stretch);
         let log_of =
             |thread: Option<u32>| thread.and_then(|thread| host.thread(thread)?.log.as_ref());
         let missing = self.reader.map_or(fixed.untold, |_| fixed.uncovered);
         for (from, to, idle) in self.waits(fixed) {
             let waiting = |segment: Segment| match segment.activity {
-                Activity::Running if !self.is_followed => fixed.untold,
-                Activity::Running if segment.owner == NOBODY => fixed.other_work,
-                Activity::Running => fixed.queued,
-                Activity::Idle => idle,
-                Activity::Kept(part) => part,
+                ThreadActivity::Running if !self.is_followed => fixed.untold,
+                ThreadActivity::Running if segment.owner == NOBODY => fixed.other_work,
+                ThreadActivity::Running => fixed.queued,
+                ThreadActivity::Idle => idle,
+                ThreadActivity::Kept(part) => part,
             };
             cover(log_of(self.reader), (from, to), missing, waiting, &mut push);
         }
@@ -212,7 +212,7 @@ impl RequestPhases {
         &self,
         host: &HostState<'_>,
         fixed: &PhaseParts,
-        push: &mut impl FnMut(Stretch),
+        push: &mut impl FnMut(PartStretch),
     ) {
         let log_of =
             |thread: Option<u32>| thread.and_then(|thread| host.thread(thread)?.log.as_ref());
@@ -220,14 +220,16 @@ impl RequestPhases {
         let is_handed_over = self.reader != self.writer;
         let working = |is_second: bool| {
             move |segment: Segment| match segment.activity {
-                Activity::Running if segment.owner == self.connection => fixed.execution,
+                ThreadActivity::Running if segment.owner == self.connection => fixed.execution,
                 // A worker that has no connection of its own works for whom it was handed.
-                Activity::Running if segment.owner == NOBODY && (is_handed_over || is_second) => {
+                ThreadActivity::Running
+                    if segment.owner == NOBODY && (is_handed_over || is_second) =>
+                {
                     fixed.execution
                 }
-                Activity::Running => fixed.queued,
-                Activity::Idle => fixed.awaits,
-                Activity::Kept(part) => part,
+                ThreadActivity::Running => fixed.queued,
+                ThreadActivity::Idle => fixed.awaits,
+                ThreadActivity::Kept(part) => part,
             }
         };
         cover(
@@ -245,9 +247,9 @@ impl RequestPhases {
             push,
         );
         let returning = |segment: Segment| match segment.activity {
-            Activity::Running => fixed.generator,
-            Activity::Idle => fixed.network,
-            Activity::Kept(_) => fixed.generator,
+            ThreadActivity::Running => fixed.generator,
+            ThreadActivity::Idle => fixed.network,
+            ThreadActivity::Kept(_) => fixed.generator,
         };
         let back = (self.end, self.replied);
         cover(log_of(self.generator), back, fixed.network, returning, push);
@@ -260,21 +262,21 @@ fn cover(
     (from, to): (u64, u64),
     missing: PartId,
     part: impl Fn(Segment) -> PartId,
-    push: &mut impl FnMut(Stretch),
+    push: &mut impl FnMut(PartStretch),
 ) {
     let start = log
         .and_then(ThreadLog::start)
         .unwrap_or(u64::MAX)
         .clamp(from, to);
     if from < start {
-        push(Stretch {
+        push(PartStretch {
             start: from,
             end: start,
             part: missing,
         });
     }
     for (segment, end) in log.into_iter().flat_map(|log| log.span(start, to)) {
-        push(Stretch {
+        push(PartStretch {
             start: segment.start,
             end,
             part: part(segment),

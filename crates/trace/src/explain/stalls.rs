@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use tailbound_time::{Duration, Instant};
 
-use crate::recording::{MergedEvents, PositionedBytes, RecordingError, SamplerDelay};
+use crate::recording::{KernelRecordingError, MergedEvents, PositionedBytes, SamplerDelay};
 
 /// A gap between a sampler's due time and the next event of its CPU that is shorter is no stall: the kernel was slow.
 const SHORTEST: u64 = 100_000;
@@ -21,7 +21,7 @@ pub struct Stalls {
 
 /// A CPU that was taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stall {
+pub struct CpuStall {
     /// The CPU.
     pub cpu: u32,
     /// When it was, in nanoseconds.
@@ -58,7 +58,7 @@ impl Stalls {
         &mut self,
         until: Instant,
         events: &mut MergedEvents<'_, B>,
-    ) -> Result<Option<Stall>, RecordingError> {
+    ) -> Result<Option<CpuStall>, KernelRecordingError> {
         while let Some(Reverse((start, due, woke, cpu))) = self.candidates.peek().copied() {
             if start > until.as_nanos() {
                 break;
@@ -75,7 +75,7 @@ impl Stalls {
             }
             let end = next.min(woke);
             if end.saturating_sub(due) >= SHORTEST {
-                return Ok(Some(Stall { cpu, start, end }));
+                return Ok(Some(CpuStall { cpu, start, end }));
             }
         }
         Ok(None)

@@ -8,20 +8,20 @@ use super::bands::BandSums;
 use super::cause::PartTable;
 use super::course::course;
 use super::explanation::{Explanation, SlowRequest};
-use super::split::Stretch;
+use super::split::PartStretch;
 
 /// The slowest requests that are kept with their whole course.
 const KEPT_SLOWEST: usize = 5;
 
 /// A load, or the jobs of a thread.
 #[derive(Debug)]
-pub(crate) struct Subject {
+pub(crate) struct ExplainedSubject {
     pub(crate) explanation: Explanation,
     pub(crate) tasks: Vec<String>,
     bands: BandSums,
     /// The latency from which a request may be among the slowest.
     slow_from: u64,
-    slowest: Vec<(SlowRequest, Vec<Stretch>, u64)>,
+    slowest: Vec<(SlowRequest, Vec<PartStretch>, u64)>,
 }
 
 /// A request that has been split.
@@ -34,7 +34,7 @@ pub(crate) struct SplitRequest<'a> {
     pub(crate) parts: &'a [u64],
 }
 
-impl Subject {
+impl ExplainedSubject {
     /// A subject with these latencies.
     pub(crate) fn new(
         explanation: Explanation,
@@ -65,7 +65,7 @@ impl Subject {
     pub(crate) fn add(
         &mut self,
         request: SplitRequest<'_>,
-        stretches: impl FnOnce() -> Vec<Stretch>,
+        stretches: impl FnOnce() -> Vec<PartStretch>,
     ) {
         debug_assert_eq!(
             request.parts.iter().sum::<u64>(),

@@ -7,8 +7,8 @@ use tailbound_time::Duration;
 use super::{ExplainOptions, explain};
 use crate::kernel::{KernelEventKind, ThreadName};
 use crate::recording::{
-    RecordedConnection, RecordedDomain, RecordedInterface, RecordedLoad, RecordedProcess,
-    RecordedSocket, RecordedThread, Recording, RequestRow, SamplerDelay, SocketSnapshot,
+    KernelRecording, RecordedConnection, RecordedDomain, RecordedInterface, RecordedLoad,
+    RecordedProcess, RecordedSocket, RecordedThread, RequestRow, SamplerDelay, SocketSnapshot,
 };
 use crate::synthetic::{SyntheticRecording, tests::arbitrary_kind};
 use tailbound_time::Instant;
@@ -128,7 +128,7 @@ proptest! {
             })
             .collect();
         let bytes = recording.to_bytes();
-        let recording = Recording::open(bytes.as_slice()).unwrap();
+        let recording = KernelRecording::open(bytes.as_slice()).unwrap();
         let options = ExplainOptions {
             threads: ["serves".to_string()].into(),
             ..ExplainOptions::default()

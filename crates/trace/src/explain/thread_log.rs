@@ -11,7 +11,7 @@ pub(crate) const NOBODY: u32 = u32::MAX;
 
 /// What a thread does for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Activity {
+pub(crate) enum ThreadActivity {
     /// It runs.
     Running,
     /// It waits for work.
@@ -26,7 +26,7 @@ pub(crate) struct Segment {
     /// When it begins, in nanoseconds of the recording's clock.
     pub(crate) start: u64,
     /// What the thread does.
-    pub(crate) activity: Activity,
+    pub(crate) activity: ThreadActivity,
     /// The connection that it works for.
     pub(crate) owner: u32,
 }
@@ -44,12 +44,12 @@ pub(crate) struct ActivitySums {
 }
 
 impl ActivitySums {
-    fn add(&mut self, activity: Activity, owner: u32, nanos: u64) {
+    fn add(&mut self, activity: ThreadActivity, owner: u32, nanos: u64) {
         match activity {
-            Activity::Running if owner == NOBODY => self.running_for_nobody += nanos,
-            Activity::Running => self.running += nanos,
-            Activity::Idle => self.idle += nanos,
-            Activity::Kept(PartId(number)) => {
+            ThreadActivity::Running if owner == NOBODY => self.running_for_nobody += nanos,
+            ThreadActivity::Running => self.running += nanos,
+            ThreadActivity::Idle => self.idle += nanos,
+            ThreadActivity::Kept(PartId(number)) => {
                 let number = number as usize;
                 if self.kept.len() <= number {
                     self.kept.resize(number + 1, 0);
@@ -96,7 +96,7 @@ pub(crate) struct ThreadLog {
 impl ThreadLog {
     /// The thread does something else from `start` on. Time does not run backwards here: an earlier start counts as that
     /// of the last segment.
-    pub(crate) fn push(&mut self, start: u64, activity: Activity, owner: u32) {
+    pub(crate) fn push(&mut self, start: u64, activity: ThreadActivity, owner: u32) {
         if let Some(last) = self.segments.back_mut() {
             let start = start.max(last.start);
             if (last.activity, last.owner) == (activity, owner) {
@@ -200,11 +200,11 @@ mod tests {
 
     use super::*;
 
-    fn activity(number: u32) -> Activity {
+    fn activity(number: u32) -> ThreadActivity {
         match number {
-            0 => Activity::Running,
-            1 => Activity::Idle,
-            other => Activity::Kept(PartId(other - 2)),
+            0 => ThreadActivity::Running,
+            1 => ThreadActivity::Idle,
+            other => ThreadActivity::Kept(PartId(other - 2)),
         }
     }
 
@@ -218,7 +218,7 @@ mod tests {
         ) {
             let mut log = ThreadLog::default();
             let mut now = 0;
-            log.push(0, Activity::Idle, NOBODY);
+            log.push(0, ThreadActivity::Idle, NOBODY);
             for (step, number, owner) in steps {
                 now += step;
                 log.push(now, activity(number), if owner == 2 { NOBODY } else { owner });

@@ -5,7 +5,7 @@ use std::io::Write;
 use super::error::ExportError;
 use super::fields::{ExportedValue, fields};
 use super::thread_names::ThreadNames;
-use crate::recording::{PositionedBytes, Recording};
+use crate::recording::{KernelRecording, PositionedBytes};
 
 /// The columns.
 const COLUMNS: [&str; 6] = ["time_ns", "cpu", "thread", "name", "event", "fields"];
@@ -16,7 +16,7 @@ const COLUMNS: [&str; 6] = ["time_ns", "cpu", "thread", "name", "event", "fields
 /// # Errors
 /// The recording cannot be read, or `out` not be written.
 pub fn write_csv<B: PositionedBytes>(
-    recording: &Recording<B>,
+    recording: &KernelRecording<B>,
     out: impl Write,
 ) -> Result<(), ExportError> {
     let decoder = recording.decoder()?;

@@ -8,7 +8,7 @@ use super::error::ExportError;
 use super::fields::{ExportedValue, fields};
 use super::thread_names::ThreadNames;
 use crate::kernel::KernelEventKind;
-use crate::recording::{PositionedBytes, Recording};
+use crate::recording::{KernelRecording, PositionedBytes};
 
 /// The beginning of every packet.
 const MAGIC: u32 = 0xc1fc_1fc1;
@@ -34,7 +34,7 @@ type EventClasses = BTreeMap<&'static str, (u16, Vec<(&'static str, CtfType)>)>;
 /// # Errors
 /// The recording cannot be read, or a file not be written.
 pub fn write_ctf<B: PositionedBytes, W: Write>(
-    recording: &Recording<B>,
+    recording: &KernelRecording<B>,
     mut open: impl FnMut(&str) -> io::Result<W>,
 ) -> Result<(), ExportError> {
     let decoder = recording.decoder()?;

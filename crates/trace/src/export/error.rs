@@ -3,14 +3,14 @@
 use std::io;
 
 use crate::kernel::LayoutError;
-use crate::recording::RecordingError;
+use crate::recording::KernelRecordingError;
 
 /// Why a recording cannot be exported.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The recording cannot be read.
     #[error("the recording cannot be read: {0}")]
-    Recording(#[from] RecordingError),
+    KernelRecording(#[from] KernelRecordingError),
     /// The header of the recording has a format of events that is none.
     #[error("the recording's header is garbled: {0}")]
     Layout(#[from] LayoutError),

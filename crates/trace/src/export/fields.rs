@@ -1,6 +1,6 @@
 //! The fields of an event by name, for formats that have fields.
 
-use crate::kernel::{Interrupt, KernelEventKind, OffCpuState};
+use crate::kernel::{InterruptContext, KernelEventKind, OffCpuState};
 use crate::recording::RecordingHeader;
 
 /// The value of a field.
@@ -25,7 +25,7 @@ pub(super) fn fields(kind: &KernelEventKind, header: &RecordingHeader) -> NamedF
         ExportedValue::Text(name.unwrap_or_else(|| number.to_string()))
     };
     match kind {
-        KernelEventKind::Switch(_)
+        KernelEventKind::ThreadSwitch(_)
         | KernelEventKind::Waking { .. }
         | KernelEventKind::NewThread { .. }
         | KernelEventKind::Rename { .. }
@@ -91,7 +91,7 @@ pub(super) fn fields(kind: &KernelEventKind, header: &RecordingHeader) -> NamedF
 fn thread_fields(kind: &KernelEventKind) -> NamedFields {
     let number = |number: u32| ExportedValue::Number(number.into());
     match kind {
-        KernelEventKind::Switch(switch) => vec![
+        KernelEventKind::ThreadSwitch(switch) => vec![
             ("prev_tid", number(switch.previous)),
             (
                 "prev_name",
@@ -139,7 +139,7 @@ fn thread_fields(kind: &KernelEventKind) -> NamedFields {
 }
 
 /// The name of an interrupt, with that of its line.
-pub(super) fn interrupt_name(interrupt: Interrupt, header: &RecordingHeader) -> String {
+pub(super) fn interrupt_name(interrupt: InterruptContext, header: &RecordingHeader) -> String {
     interrupt.name(|line| header.interrupt_lines.get(&line).cloned())
 }
 

@@ -10,7 +10,7 @@ use tailbound_perfetto::message::{Process, ProcessTree, Thread, TracePacket};
 use tailbound_perfetto::{PacketWriter, RECORDED_SEQUENCE};
 
 use super::error::ExportError;
-use crate::recording::{PositionedBytes, RecordedProcess, Recording};
+use crate::recording::{KernelRecording, PositionedBytes, RecordedProcess};
 use kernel_events::KernelBundles;
 use tracks::{RecordedTracks, write_requests, write_stalls};
 
@@ -31,7 +31,7 @@ pub type SimulatedTraces<'a> = Vec<(String, Box<dyn BufRead + 'a>)>;
 /// # Errors
 /// The recording or a simulated trace cannot be read, or `out` not be written.
 pub fn write_perfetto<B: PositionedBytes, W: Write>(
-    recording: &Recording<B>,
+    recording: &KernelRecording<B>,
     simulated: SimulatedTraces<'_>,
     out: W,
 ) -> Result<W, ExportError> {

@@ -13,16 +13,16 @@ use tailbound_perfetto::{PacketEvent, PacketWriter, SIMULATED_SEQUENCE};
 use tailbound_time::Instant;
 
 use super::{SimulatedTraces, write_csv, write_ctf, write_perfetto, write_trace_dat};
-use crate::kernel::{Interrupt, KernelEventKind, OffCpuState, Switch};
+use crate::kernel::{InterruptContext, KernelEventKind, OffCpuState, ThreadSwitch};
 use crate::recording::{
-    RecordedDomain, RecordedLoad, RecordedProcess, RecordedThread, Recording, RequestRow,
+    KernelRecording, RecordedDomain, RecordedLoad, RecordedProcess, RecordedThread, RequestRow,
     SamplerDelay,
 };
 use crate::synthetic::SyntheticRecording;
 
 fn switch(previous: u32, state: OffCpuState, next: u32) -> KernelEventKind {
     let name = |thread: u32| if thread == 0 { "swapper/0" } else { "server" };
-    KernelEventKind::Switch(Switch {
+    KernelEventKind::ThreadSwitch(ThreadSwitch {
         previous,
         previous_name: name(previous).into(),
         state,
@@ -50,7 +50,7 @@ fn served() -> SyntheticRecording {
         }],
         ..RecordedProcess::default()
     });
-    let line = Interrupt::Line(41);
+    let line = InterruptContext::Line(41);
     recording.push(1_000, 0, 0, switch(0, OffCpuState::Runnable, 7));
     recording.push(1_500, 0, 7, KernelEventKind::InterruptEntry(line));
     recording.push(1_700, 0, 7, KernelEventKind::InterruptExit(line));
@@ -93,7 +93,7 @@ fn served() -> SyntheticRecording {
 fn csv_has_a_line_for_each_event() {
     let bytes = served().to_bytes();
     let mut out = Vec::new();
-    write_csv(&Recording::open(&bytes[..]).unwrap(), &mut out).unwrap();
+    write_csv(&KernelRecording::open(&bytes[..]).unwrap(), &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "time_ns,cpu,thread,name,event,fields");
@@ -133,7 +133,7 @@ fn a_number_that_another_thread_has_again_has_its_name_from_then_on() {
     recording.push(4_000, 0, 7, KernelEventKind::Idle { begins: true });
     let bytes = recording.to_bytes();
     let mut out = Vec::new();
-    write_csv(&Recording::open(&bytes[..]).unwrap(), &mut out).unwrap();
+    write_csv(&KernelRecording::open(&bytes[..]).unwrap(), &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[2].starts_with("2000,0,7,old,"), "{text}");
@@ -163,7 +163,7 @@ fn babeltrace_reads_the_common_trace_format() {
     let bytes = served().to_bytes();
     let folder = tempfile::tempdir().unwrap();
     let open = |name: &str| File::create(folder.path().join(name));
-    write_ctf(&Recording::open(&bytes[..]).unwrap(), open).unwrap();
+    write_ctf(&KernelRecording::open(&bytes[..]).unwrap(), open).unwrap();
     let path = folder.path().to_str().unwrap();
     let (text, warnings) = run("babeltrace2", &["--clock-cycles", "--no-delta", path]);
     let lines: Vec<&str> = text.lines().collect();
@@ -195,7 +195,7 @@ fn babeltrace_counts_lost_events() {
     let bytes = recording.to_bytes();
     let folder = tempfile::tempdir().unwrap();
     let open = |name: &str| File::create(folder.path().join(name));
-    write_ctf(&Recording::open(&bytes[..]).unwrap(), open).unwrap();
+    write_ctf(&KernelRecording::open(&bytes[..]).unwrap(), open).unwrap();
     let (_, warnings) = run("babeltrace2", &[folder.path().to_str().unwrap()]);
     assert!(warnings.contains("discarded 3 events"), "{warnings}");
 }
@@ -209,7 +209,7 @@ fn trace_cmd_reads_both_buffers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace.dat");
     write_trace_dat(
-        &Recording::open(&bytes[..]).unwrap(),
+        &KernelRecording::open(&bytes[..]).unwrap(),
         File::create(&path).unwrap(),
     )
     .unwrap();
@@ -238,7 +238,7 @@ fn streams_of_ctf_are_whole_packets() {
         files.borrow_mut().insert(name.to_string(), path.clone());
         File::create(path)
     };
-    write_ctf(&Recording::open(&bytes[..]).unwrap(), open).unwrap();
+    write_ctf(&KernelRecording::open(&bytes[..]).unwrap(), open).unwrap();
     let files = files.into_inner();
     assert_eq!(
         files.keys().collect::<Vec<_>>(),
@@ -318,7 +318,7 @@ fn perfetto_has_recorded_and_simulated_tracks_of_the_same_names() {
         ("one".into(), Box::new(&schedule[..])),
         ("two".into(), Box::new(&schedule[..])),
     ];
-    let recording = Recording::open(&bytes[..]).unwrap();
+    let recording = KernelRecording::open(&bytes[..]).unwrap();
     let out = write_perfetto(&recording, traces, Vec::new()).unwrap();
     let shown = wire::Shown::of(&wire::packets(&out).unwrap()).unwrap();
     assert_eq!(shown.disorder(), Vec::<String>::new());
@@ -377,7 +377,7 @@ fn perfetto_has_recorded_and_simulated_tracks_of_the_same_names() {
 #[test]
 fn other_files_are_no_simulated_schedules() {
     let bytes = served().to_bytes();
-    let recording = Recording::open(&bytes[..]).unwrap();
+    let recording = KernelRecording::open(&bytes[..]).unwrap();
     let refused = |content: &[u8]| {
         let traces: SimulatedTraces<'_> = vec![(
             "x.csv".into(),

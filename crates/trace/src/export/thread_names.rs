@@ -27,7 +27,7 @@ impl ThreadNames {
     /// Takes the names that an event gives.
     pub(super) fn note(&mut self, event: &KernelEvent) {
         match &event.kind {
-            KernelEventKind::Switch(switch) => {
+            KernelEventKind::ThreadSwitch(switch) => {
                 self.names.insert(switch.previous, switch.previous_name);
                 self.names.insert(switch.next, switch.next_name);
             }

@@ -6,7 +6,7 @@ use std::io::Write;
 use super::error::ExportError;
 use crate::kernel::{EventLayout, system_of};
 use crate::recording::{
-    ChunkKind, PageStream, PositionedBytes, RecordedProcess, Recording, RecordingHeader,
+    ChunkKind, KernelRecording, PageStream, PositionedBytes, RecordedProcess, RecordingHeader,
 };
 
 /// The beginning of the file, with its version, byte order and the size of a long number.
@@ -30,7 +30,7 @@ const HEADER_EVENT: &str = "# compressed entry header\n\ttype_len    :    5 bits
 /// # Errors
 /// The recording cannot be read, or `out` not be written.
 pub fn write_trace_dat<B: PositionedBytes>(
-    recording: &Recording<B>,
+    recording: &KernelRecording<B>,
     mut out: impl Write,
 ) -> Result<(), ExportError> {
     let mut buffers = [ChunkKind::SchedulerPages, ChunkKind::CallPages].map(|kind| BufferPages {
@@ -76,7 +76,7 @@ struct BufferPages {
 
 /// How many pages a CPU has, and the length of the longest.
 fn size<B: PositionedBytes>(
-    recording: &Recording<B>,
+    recording: &KernelRecording<B>,
     kind: ChunkKind,
     cpu: u32,
 ) -> Result<(u64, usize), ExportError> {
@@ -91,7 +91,7 @@ fn size<B: PositionedBytes>(
 
 /// Everything before the pages, up to a whole page.
 fn head<B: PositionedBytes>(
-    recording: &Recording<B>,
+    recording: &KernelRecording<B>,
     cpus: u32,
     page_bytes: usize,
     buffers: &[BufferPages; 2],

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::event::{Interrupt, KernelEventKind, OffCpuState, Switch, ThreadName, Vector};
+use super::event::{
+    InterruptContext, KernelEventKind, OffCpuState, ThreadName, ThreadSwitch, Vector,
+};
 use super::layout::{EventLayout, Field};
 
 /// Every event that is decoded, as `system/name`. A recording takes those that the kernel has.
@@ -64,8 +66,8 @@ const STATE_PARKED_OR_IDLE: u64 = 0x40 | 0x80;
 
 /// What an event needs to be decoded.
 #[derive(Clone, Debug)]
-enum Reading {
-    Switch(Box<SwitchFields>),
+enum EventReading {
+    ThreadSwitch(Box<SwitchFields>),
     Waking(NameFields, Field),
     NewThread(NameFields, Field),
     Rename(NameFields),
@@ -101,18 +103,18 @@ struct NameFields {
 
 /// Decodes the events of one kernel.
 #[derive(Clone, Debug, Default)]
-pub struct Decoder {
+pub struct EventDecoder {
     /// By the number of the event.
-    readings: Vec<Option<Reading>>,
+    readings: Vec<Option<EventReading>>,
 }
 
-impl Decoder {
+impl EventDecoder {
     /// A decoder of events with these layouts; events that are not known are skipped, and so are
     /// those without a field that is needed.
     pub fn new<'a>(layouts: impl IntoIterator<Item = &'a EventLayout>) -> Self {
         let mut by_id = BTreeMap::new();
         for layout in layouts {
-            if let Some(reading) = Reading::of(layout) {
+            if let Some(reading) = EventReading::of(layout) {
                 by_id.insert(usize::from(layout.id), reading);
             }
         }
@@ -134,7 +136,7 @@ impl Decoder {
     }
 }
 
-impl Reading {
+impl EventReading {
     fn of(layout: &EventLayout) -> Option<Self> {
         let field = |name: &str| layout.field(name).cloned();
         let named = |thread: &str, name: &str| {
@@ -143,7 +145,7 @@ impl Reading {
         };
         let vector = |vector: Vector| Some(Self::Vector(vector, layout.name.ends_with("_entry")));
         match layout.name.as_str() {
-            "sched_switch" => Some(Self::Switch(Box::new(SwitchFields {
+            "sched_switch" => Some(Self::ThreadSwitch(Box::new(SwitchFields {
                 previous: named("prev_pid", "prev_comm")?,
                 previous_rank: field("prev_prio")?,
                 state: field("prev_state")?,
@@ -186,13 +188,13 @@ impl Reading {
     }
 
     fn decode(&self, bytes: &[u8]) -> Option<KernelEventKind> {
-        let interrupt = |interrupt: Interrupt, entry: bool| match entry {
+        let interrupt = |interrupt: InterruptContext, entry: bool| match entry {
             true => KernelEventKind::InterruptEntry(interrupt),
             false => KernelEventKind::InterruptExit(interrupt),
         };
         let number = |field: &Field| field.number(bytes);
         Some(match self {
-            Self::Switch(fields) => KernelEventKind::Switch(fields.decode(bytes)?),
+            Self::ThreadSwitch(fields) => KernelEventKind::ThreadSwitch(fields.decode(bytes)?),
             Self::Waking(fields, cpu) | Self::WakingNew(fields, cpu) => {
                 let (thread, name) = fields.decode(bytes)?;
                 let target_cpu = number(cpu)? as u32;
@@ -218,9 +220,13 @@ impl Reading {
             Self::Exit(thread) => KernelEventKind::Exit {
                 thread: number(thread)? as u32,
             },
-            Self::Line(line, entry) => interrupt(Interrupt::Line(number(line)? as u32), *entry),
-            Self::Soft(soft, entry) => interrupt(Interrupt::Soft(number(soft)? as u32), *entry),
-            Self::Vector(vector, entry) => interrupt(Interrupt::Vector(*vector), *entry),
+            Self::Line(line, entry) => {
+                interrupt(InterruptContext::Line(number(line)? as u32), *entry)
+            }
+            Self::Soft(soft, entry) => {
+                interrupt(InterruptContext::Soft(number(soft)? as u32), *entry)
+            }
+            Self::Vector(vector, entry) => interrupt(InterruptContext::Vector(*vector), *entry),
             Self::Timer(function) => KernelEventKind::TimerExpiry {
                 function: number(function)?,
             },
@@ -265,10 +271,10 @@ impl NameFields {
 }
 
 impl SwitchFields {
-    fn decode(&self, bytes: &[u8]) -> Option<Switch> {
+    fn decode(&self, bytes: &[u8]) -> Option<ThreadSwitch> {
         let (previous, previous_name) = self.previous.decode(bytes)?;
         let (next, next_name) = self.next.decode(bytes)?;
-        Some(Switch {
+        Some(ThreadSwitch {
             previous,
             previous_name,
             state: off_cpu_state(self.state.number(bytes)?),

@@ -51,7 +51,7 @@ pub enum OffCpuState {
 
 /// A CPU goes from one thread to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Switch {
+pub struct ThreadSwitch {
     /// The thread that leaves.
     pub previous: u32,
     /// Its name.
@@ -84,7 +84,7 @@ pub enum Vector {
 
 /// Work in interrupt context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Interrupt {
+pub enum InterruptContext {
     /// The handler of a line, by its number.
     Line(u32),
     /// A vector without a line.
@@ -98,7 +98,7 @@ const SOFTIRQS: [&str; 10] = [
     "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
 ];
 
-impl Interrupt {
+impl InterruptContext {
     /// The name of the interrupt; `line_name` knows those of lines.
     pub fn name(self, line_name: impl Fn(u32) -> Option<String>) -> String {
         match self {
@@ -122,7 +122,7 @@ impl Interrupt {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelEventKind {
     /// A CPU goes from one thread to another.
-    Switch(Switch),
+    ThreadSwitch(ThreadSwitch),
     /// A thread is woken, by the thread of the event.
     Waking {
         /// The thread that wakes up.
@@ -154,9 +154,9 @@ pub enum KernelEventKind {
         thread: u32,
     },
     /// Work in interrupt context begins on the CPU of the event.
-    InterruptEntry(Interrupt),
+    InterruptEntry(InterruptContext),
     /// Work in interrupt context ends.
-    InterruptExit(Interrupt),
+    InterruptExit(InterruptContext),
     /// A high-resolution timer expires.
     TimerExpiry {
         /// The address of its function.
@@ -222,7 +222,7 @@ impl KernelEventKind {
     /// The name of the kind, close to the kernel's own.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Switch(_) => "sched_switch",
+            Self::ThreadSwitch(_) => "sched_switch",
             Self::Waking { .. } => "sched_waking",
             Self::NewThread { .. } => "task_newtask",
             Self::Rename { .. } => "task_rename",

@@ -5,7 +5,9 @@ mod event;
 mod layout;
 mod page;
 
-pub use decoder::{DECODED_EVENTS, Decoder, system_of};
-pub use event::{Interrupt, KernelEvent, KernelEventKind, OffCpuState, Switch, ThreadName, Vector};
+pub use decoder::{DECODED_EVENTS, EventDecoder, system_of};
+pub use event::{
+    InterruptContext, KernelEvent, KernelEventKind, OffCpuState, ThreadName, ThreadSwitch, Vector,
+};
 pub use layout::{EventLayout, LayoutError};
 pub use page::{LONGEST_PAGE, PAGE_HEADER_BYTES, PageError, PageEvents, RawEvent, page_bytes};

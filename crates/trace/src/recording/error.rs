@@ -4,7 +4,7 @@ use std::io;
 
 /// Why a recording cannot be read or written.
 #[derive(Debug, thiserror::Error)]
-pub enum RecordingError {
+pub enum KernelRecordingError {
     /// The bytes do not begin as a recording does.
     #[error(
         "this is no recording of tailbound: it does not begin with \"{expected}\"; record one with `tailbound trace record`"

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use super::chunk::ChunkKind;
-use super::error::RecordingError;
-use super::file::{PositionedBytes, Recording};
+use super::error::KernelRecordingError;
+use super::file::{KernelRecording, PositionedBytes};
 use super::pages::PageStream;
-use crate::kernel::{Decoder, KernelEvent, KernelEventKind, PageEvents};
+use crate::kernel::{EventDecoder, KernelEvent, KernelEventKind, PageEvents};
 use tailbound_time::Instant;
 
 /// What was lost or cannot be read of a stream.
@@ -44,7 +44,7 @@ pub struct EventStream<'a, B> {
 /// Events that were decoded, and not taken yet.
 #[derive(Debug)]
 struct DecodedEvents<'a> {
-    decoder: &'a Decoder,
+    decoder: &'a EventDecoder,
     cpu: u32,
     ready: VecDeque<KernelEvent>,
     latest: Instant,
@@ -54,8 +54,8 @@ struct DecodedEvents<'a> {
 impl<'a, B: PositionedBytes> EventStream<'a, B> {
     /// The events of a CPU in chunks of a kind.
     pub(crate) fn new(
-        recording: &'a Recording<B>,
-        decoder: &'a Decoder,
+        recording: &'a KernelRecording<B>,
+        decoder: &'a EventDecoder,
         kind: ChunkKind,
         cpu: u32,
     ) -> Self {
@@ -87,7 +87,7 @@ impl<'a, B: PositionedBytes> EventStream<'a, B> {
     ///
     /// # Errors
     /// What the source says.
-    pub(crate) fn peek(&mut self) -> Result<Option<Instant>, RecordingError> {
+    pub(crate) fn peek(&mut self) -> Result<Option<Instant>, KernelRecordingError> {
         while self.decoded.ready.is_empty() {
             match self.pages.next_page()? {
                 Some(page) => self.decoded.read_page(page),
@@ -101,7 +101,7 @@ impl<'a, B: PositionedBytes> EventStream<'a, B> {
     ///
     /// # Errors
     /// What the source says.
-    pub(crate) fn next_event(&mut self) -> Result<Option<KernelEvent>, RecordingError> {
+    pub(crate) fn next_event(&mut self) -> Result<Option<KernelEvent>, KernelRecordingError> {
         self.peek()?;
         Ok(self.decoded.ready.pop_front())
     }

@@ -12,7 +12,7 @@ use super::chunk::{
 use super::contents::{
     RecordedLoad, RecordingEnd, RecordingHeader, RequestRow, SamplerDelay, SocketSnapshot,
 };
-use super::error::RecordingError;
+use super::error::KernelRecordingError;
 
 /// Bytes that are looked through at once for the next chunk behind a garbled one.
 const SEARCHED_BYTES: usize = 1 << 16;
@@ -69,7 +69,7 @@ impl ChunkPlace {
 /// A recording that is read. Memory holds an index of 32 bytes for each chunk, and at most one
 /// chunk of each CPU.
 #[derive(Debug)]
-pub struct Recording<B> {
+pub struct KernelRecording<B> {
     bytes: B,
     places: Vec<ChunkPlace>,
     header: RecordingHeader,
@@ -77,12 +77,12 @@ pub struct Recording<B> {
     remarks: Vec<String>,
 }
 
-impl<B: PositionedBytes> Recording<B> {
+impl<B: PositionedBytes> KernelRecording<B> {
     /// Looks through a recording's chunks and reads its header.
     ///
     /// # Errors
     /// No recording, another version, no header, or what the source says.
-    pub fn open(bytes: B) -> Result<Self, RecordingError> {
+    pub fn open(bytes: B) -> Result<Self, KernelRecordingError> {
         check_preamble(&bytes)?;
         let mut remarks = Vec::new();
         let places = index(&bytes, &mut remarks)?;
@@ -95,7 +95,7 @@ impl<B: PositionedBytes> Recording<B> {
         };
         recording.leave_garbled_out()?;
         let header = recording.first_json(ChunkKind::Header)?;
-        recording.header = header.ok_or(RecordingError::NoHeader)?;
+        recording.header = header.ok_or(KernelRecordingError::NoHeader)?;
         recording.end = recording.first_json(ChunkKind::End)?;
         if recording.end.is_none() {
             let what = "the recording has no end: the recorder was killed, or the file is cut \
@@ -106,7 +106,7 @@ impl<B: PositionedBytes> Recording<B> {
     }
 
     /// Leaves chunks out whose checksum does not hold, and says so. Pages of events are checked when they are read.
-    fn leave_garbled_out(&mut self) -> Result<(), RecordingError> {
+    fn leave_garbled_out(&mut self) -> Result<(), KernelRecordingError> {
         for place in self.places.clone() {
             let is_pages = matches!(place.kind, ChunkKind::SchedulerPages | ChunkKind::CallPages);
             if is_pages || self.content(place)?.is_some() {
@@ -141,7 +141,7 @@ impl<B: PositionedBytes> Recording<B> {
     ///
     /// # Errors
     /// A snapshot that cannot be read.
-    pub fn socket_snapshots(&self) -> Result<Vec<SocketSnapshot>, RecordingError> {
+    pub fn socket_snapshots(&self) -> Result<Vec<SocketSnapshot>, KernelRecordingError> {
         let places = self.places_of(ChunkKind::Sockets, None);
         places.map(|place| self.json(place)).collect()
     }
@@ -150,7 +150,7 @@ impl<B: PositionedBytes> Recording<B> {
     ///
     /// # Errors
     /// A load that cannot be read.
-    pub fn loads(&self) -> Result<Vec<(RecordedLoad, LoadPlace)>, RecordingError> {
+    pub fn loads(&self) -> Result<Vec<(RecordedLoad, LoadPlace)>, KernelRecordingError> {
         let mut loads = Vec::new();
         for (index, place) in self.places.iter().enumerate() {
             if place.kind == ChunkKind::Load {
@@ -178,7 +178,7 @@ impl<B: PositionedBytes> Recording<B> {
     ///
     /// # Errors
     /// What the source says.
-    pub fn sampler_delays(&self, cpu: u32) -> Result<Vec<SamplerDelay>, RecordingError> {
+    pub fn sampler_delays(&self, cpu: u32) -> Result<Vec<SamplerDelay>, KernelRecordingError> {
         let mut delays = Vec::new();
         let cpu_place = u16::try_from(cpu).unwrap_or(u16::MAX);
         for place in self.places_of(ChunkKind::SamplerDelays, Some(cpu_place)) {
@@ -205,7 +205,10 @@ impl<B: PositionedBytes> Recording<B> {
     ///
     /// # Errors
     /// What the source says.
-    pub(crate) fn content(&self, place: ChunkPlace) -> Result<Option<Vec<u8>>, RecordingError> {
+    pub(crate) fn content(
+        &self,
+        place: ChunkPlace,
+    ) -> Result<Option<Vec<u8>>, KernelRecordingError> {
         let mut content = vec![0; place.length];
         let there = read_full(
             &self.bytes,
@@ -219,13 +222,13 @@ impl<B: PositionedBytes> Recording<B> {
     fn first_json<T: DeserializeOwned>(
         &self,
         kind: ChunkKind,
-    ) -> Result<Option<T>, RecordingError> {
+    ) -> Result<Option<T>, KernelRecordingError> {
         let place = self.places_of(kind, None).next();
         place.map(|place| self.json(place)).transpose()
     }
 
-    fn json<T: DeserializeOwned>(&self, place: ChunkPlace) -> Result<T, RecordingError> {
-        let fault = |what: String| RecordingError::Content {
+    fn json<T: DeserializeOwned>(&self, place: ChunkPlace) -> Result<T, KernelRecordingError> {
+        let fault = |what: String| KernelRecordingError::Content {
             offset: place.offset,
             what,
         };
@@ -245,14 +248,14 @@ pub struct LoadPlace {
 /// The requests of a load.
 #[derive(Debug)]
 pub struct Requests<'a, B> {
-    recording: &'a Recording<B>,
+    recording: &'a KernelRecording<B>,
     next: LoadPlace,
     content: Vec<u8>,
     offset: usize,
 }
 
 impl<B: PositionedBytes> Iterator for Requests<'_, B> {
-    type Item = Result<RequestRow, RecordingError>;
+    type Item = Result<RequestRow, KernelRecordingError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -278,18 +281,18 @@ impl<B: PositionedBytes> Iterator for Requests<'_, B> {
     }
 }
 
-fn check_preamble(bytes: &impl PositionedBytes) -> Result<(), RecordingError> {
+fn check_preamble(bytes: &impl PositionedBytes) -> Result<(), KernelRecordingError> {
     let mut preamble = [0; PREAMBLE_BYTES];
     let there = read_full(bytes, &mut preamble, 0)?;
     let (text, version) = preamble.split_at(MAGIC.len());
     if there < PREAMBLE_BYTES || text != MAGIC.as_bytes() {
         let expected = MAGIC.trim_end();
-        return Err(RecordingError::NotARecording { expected });
+        return Err(KernelRecordingError::NotARecording { expected });
     }
     let version = version.try_into().map_or(0, u32::from_le_bytes);
     match version == VERSION {
         true => Ok(()),
-        false => Err(RecordingError::Version {
+        false => Err(KernelRecordingError::Version {
             version,
             ours: VERSION,
         }),
@@ -300,7 +303,7 @@ fn check_preamble(bytes: &impl PositionedBytes) -> Result<(), RecordingError> {
 fn index(
     bytes: &impl PositionedBytes,
     remarks: &mut Vec<String>,
-) -> Result<Vec<ChunkPlace>, RecordingError> {
+) -> Result<Vec<ChunkPlace>, KernelRecordingError> {
     let mut places = Vec::new();
     let mut offset = PREAMBLE_BYTES as u64;
     loop {

@@ -1,25 +1,25 @@
 //! All events of a recording, in the order of time.
 
 use super::chunk::ChunkKind;
-use super::error::RecordingError;
+use super::error::KernelRecordingError;
 use super::events::{EventStream, StreamLoss};
-use super::file::{PositionedBytes, Recording};
-use crate::kernel::{Decoder, EventLayout, KernelEvent, LayoutError};
+use super::file::{KernelRecording, PositionedBytes};
+use crate::kernel::{EventDecoder, EventLayout, KernelEvent, LayoutError};
 
-impl<B: PositionedBytes> Recording<B> {
+impl<B: PositionedBytes> KernelRecording<B> {
     /// A decoder of the recording's events.
     ///
     /// # Errors
     /// A layout in the header that is none.
-    pub fn decoder(&self) -> Result<Decoder, LayoutError> {
+    pub fn decoder(&self) -> Result<EventDecoder, LayoutError> {
         let formats = self.header().formats.iter();
         let layouts = formats.map(|text| EventLayout::parse(text));
         let layouts = layouts.collect::<Result<Vec<_>, _>>()?;
-        Ok(Decoder::new(&layouts))
+        Ok(EventDecoder::new(&layouts))
     }
 
     /// All events, in the order of time.
-    pub fn events<'a>(&'a self, decoder: &'a Decoder) -> MergedEvents<'a, B> {
+    pub fn events<'a>(&'a self, decoder: &'a EventDecoder) -> MergedEvents<'a, B> {
         let mut streams = Vec::new();
         for cpu in &self.header().cpus {
             for kind in [ChunkKind::SchedulerPages, ChunkKind::CallPages] {
@@ -42,7 +42,7 @@ impl<B: PositionedBytes> MergedEvents<'_, B> {
     ///
     /// # Errors
     /// What the source says.
-    pub fn next_event(&mut self) -> Result<Option<KernelEvent>, RecordingError> {
+    pub fn next_event(&mut self) -> Result<Option<KernelEvent>, KernelRecordingError> {
         let mut first = None;
         for (index, stream) in self.streams.iter_mut().enumerate() {
             if let Some(at) = stream.peek()?
@@ -61,7 +61,10 @@ impl<B: PositionedBytes> MergedEvents<'_, B> {
     ///
     /// # Errors
     /// What the source says.
-    pub fn next_on(&mut self, cpu: u32) -> Result<Option<tailbound_time::Instant>, RecordingError> {
+    pub fn next_on(
+        &mut self,
+        cpu: u32,
+    ) -> Result<Option<tailbound_time::Instant>, KernelRecordingError> {
         let mut next = None;
         for stream in self.streams.iter_mut().filter(|stream| stream.cpu() == cpu) {
             let at = stream.peek()?;

@@ -15,9 +15,9 @@ pub use contents::{
     RecordedProcess, RecordedSocket, RecordedThread, RecordingEnd, RecordingHeader, RequestRow,
     SamplerDelay, SocketSnapshot,
 };
-pub use error::RecordingError;
+pub use error::KernelRecordingError;
 pub use events::{EventStream, StreamLoss};
-pub use file::{LoadPlace, PositionedBytes, Recording, Requests};
+pub use file::{KernelRecording, LoadPlace, PositionedBytes, Requests};
 pub use merge::MergedEvents;
 pub(crate) use pages::PageStream;
 

@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 
 use super::chunk::ChunkKind;
-use super::error::RecordingError;
-use super::file::{ChunkPlace, PositionedBytes, Recording};
+use super::error::KernelRecordingError;
+use super::file::{ChunkPlace, KernelRecording, PositionedBytes};
 use crate::kernel::page_bytes;
 
 /// The pages of one ring buffer of one CPU, in order, each without its unused end.
 #[derive(Debug)]
 pub(crate) struct PageStream<'a, B> {
-    recording: &'a Recording<B>,
+    recording: &'a KernelRecording<B>,
     places: VecDeque<ChunkPlace>,
     content: Vec<u8>,
     /// Where the next page begins in the content.
@@ -20,7 +20,7 @@ pub(crate) struct PageStream<'a, B> {
 
 impl<'a, B: PositionedBytes> PageStream<'a, B> {
     /// The pages of a CPU in chunks of a kind.
-    pub(crate) fn new(recording: &'a Recording<B>, kind: ChunkKind, cpu: u32) -> Self {
+    pub(crate) fn new(recording: &'a KernelRecording<B>, kind: ChunkKind, cpu: u32) -> Self {
         let place = u16::try_from(cpu).unwrap_or(u16::MAX);
         Self {
             recording,
@@ -40,7 +40,7 @@ impl<'a, B: PositionedBytes> PageStream<'a, B> {
     ///
     /// # Errors
     /// What the source says.
-    pub(crate) fn next_page(&mut self) -> Result<Option<&[u8]>, RecordingError> {
+    pub(crate) fn next_page(&mut self) -> Result<Option<&[u8]>, KernelRecordingError> {
         loop {
             if self.next >= self.content.len() {
                 let Some(place) = self.places.pop_front() else {

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::{Recording, RecordingError};
+use super::{KernelRecording, KernelRecordingError};
 use crate::RecordingSummary;
 use crate::explain::{ExplainOptions, explain};
 use crate::kernel::{KernelEvent, KernelEventKind, PageEvents};
@@ -78,8 +78,8 @@ fn arbitrary_whole() -> impl Strategy<Value = SyntheticRecording> {
 
 /// Everything that is asked of recordings; whatever the bytes say, there is an answer or an error with a text.
 fn ask_everything(bytes: &[u8]) {
-    let failed = |cause: RecordingError| assert!(!cause.to_string().is_empty());
-    let recording = match Recording::open(bytes) {
+    let failed = |cause: KernelRecordingError| assert!(!cause.to_string().is_empty());
+    let recording = match KernelRecording::open(bytes) {
         Ok(recording) => recording,
         Err(cause) => return failed(cause),
     };
@@ -124,7 +124,7 @@ proptest! {
         let bytes = recording.to_bytes();
         let cut = &bytes[..place.index(bytes.len())];
         ask_everything(cut);
-        if let Ok(opened) = Recording::open(cut) {
+        if let Ok(opened) = KernelRecording::open(cut) {
             prop_assert!(opened.end().is_none());
             prop_assert!(opened.remarks().iter().any(|remark| remark.contains("has no end")));
             let (whole, _) = events_of(&bytes);
@@ -143,7 +143,7 @@ proptest! {
             bytes[place.index(whole.len())] ^= mask;
         }
         ask_everything(&bytes);
-        if let Ok(opened) = Recording::open(&bytes[..]) {
+        if let Ok(opened) = KernelRecording::open(&bytes[..]) {
             let (few, loss) = events_of(&bytes);
             let (many, _) = events_of(&whole);
             prop_assert!(is_subsequence(&few, &many));
@@ -176,7 +176,7 @@ fn a_recording_without_an_end_says_so_and_is_read() {
     recording.push(5, 0, 1, KernelEventKind::Idle { begins: true });
     recording.end = None;
     let bytes = recording.to_bytes();
-    let opened = Recording::open(&bytes[..]).unwrap();
+    let opened = KernelRecording::open(&bytes[..]).unwrap();
     assert!(
         opened.remarks()[0].contains("the recorder was killed"),
         "{:?}",
@@ -188,13 +188,13 @@ fn a_recording_without_an_end_says_so_and_is_read() {
 #[test]
 fn empty_recordings_have_no_events_and_no_faults() {
     let bytes = SyntheticRecording::new(2).to_bytes();
-    let opened = Recording::open(&bytes[..]).unwrap();
+    let opened = KernelRecording::open(&bytes[..]).unwrap();
     assert!(opened.remarks().is_empty());
     assert_eq!(opened.end(), Some(&RecordingEnd::default()));
     assert_eq!(events_of(&bytes).0, Vec::new());
     ask_everything(&bytes);
     for bytes in [&b""[..], b"tailbound trace", &bytes[..20]] {
-        let refusal = Recording::open(bytes).unwrap_err().to_string();
+        let refusal = KernelRecording::open(bytes).unwrap_err().to_string();
         assert!(refusal.contains("record"), "{refusal}");
     }
 }
@@ -276,7 +276,7 @@ fn two_loads() -> SyntheticRecording {
 
 /// The services of the loads, with how many requests each has.
 fn loads_of(bytes: &[u8]) -> (Vec<(String, usize)>, Vec<String>) {
-    let recording = Recording::open(bytes).unwrap();
+    let recording = KernelRecording::open(bytes).unwrap();
     let loads = recording.loads().unwrap().into_iter();
     let loads = loads.map(|(load, place)| (load.service, recording.requests(&place).count()));
     (loads.collect(), recording.remarks().to_vec())
@@ -313,6 +313,6 @@ fn a_garbled_end_is_a_missing_end() {
     assert!(remarks[0].contains("the sums at the end"), "{remarks:?}");
     assert!(remarks[1].contains("has no end"), "{remarks:?}");
     let bytes = garbled_at(&recording, b"2026-01-01");
-    let refusal = Recording::open(&bytes[..]).unwrap_err().to_string();
+    let refusal = KernelRecording::open(&bytes[..]).unwrap_err().to_string();
     assert!(refusal.contains("no readable header"), "{refusal}");
 }

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::kernel::{Interrupt, KernelEventKind, OffCpuState, Switch, ThreadName, Vector};
+use crate::kernel::{
+    InterruptContext, KernelEventKind, OffCpuState, ThreadName, ThreadSwitch, Vector,
+};
 
 /// The number of the first format.
 const FIRST_ID: u16 = 300;
@@ -269,7 +271,7 @@ pub(super) fn encode(thread: u32, kind: &KernelEventKind) -> Option<Vec<u8>> {
 fn values(kind: &KernelEventKind) -> Option<(&'static str, Vec<FormatValue<'_>>)> {
     use FormatValue as Value;
     Some(match kind {
-        KernelEventKind::Switch(switch) => ("sched_switch", switch_values(switch)),
+        KernelEventKind::ThreadSwitch(switch) => ("sched_switch", switch_values(switch)),
         KernelEventKind::InterruptEntry(interrupt) => interrupt_values(*interrupt, true),
         KernelEventKind::InterruptExit(interrupt) => interrupt_values(*interrupt, false),
         KernelEventKind::TimerExpiry { function } => (
@@ -342,7 +344,7 @@ fn life_values(kind: &KernelEventKind) -> Option<(&'static str, Vec<FormatValue<
     Some((kind.name(), values))
 }
 
-fn switch_values(switch: &Switch) -> Vec<FormatValue<'static>> {
+fn switch_values(switch: &ThreadSwitch) -> Vec<FormatValue<'static>> {
     let rank = |rank: i32| FormatValue::Number(i64::from(rank) as u64);
     vec![
         FormatValue::Name(switch.previous_name),
@@ -362,18 +364,22 @@ fn of(number: u32) -> FormatValue<'static> {
 }
 
 fn interrupt_values(
-    interrupt: Interrupt,
+    interrupt: InterruptContext,
     entry: bool,
 ) -> (&'static str, Vec<FormatValue<'static>>) {
     let (names, number) = match interrupt {
-        Interrupt::Line(line) => (["irq_handler_entry", "irq_handler_exit"], line),
-        Interrupt::Soft(soft) => (["softirq_entry", "softirq_exit"], soft),
-        Interrupt::Vector(Vector::LocalTimer) => (["local_timer_entry", "local_timer_exit"], 0),
-        Interrupt::Vector(Vector::Reschedule) => (["reschedule_entry", "reschedule_exit"], 0),
-        Interrupt::Vector(Vector::CallFunction) => {
+        InterruptContext::Line(line) => (["irq_handler_entry", "irq_handler_exit"], line),
+        InterruptContext::Soft(soft) => (["softirq_entry", "softirq_exit"], soft),
+        InterruptContext::Vector(Vector::LocalTimer) => {
+            (["local_timer_entry", "local_timer_exit"], 0)
+        }
+        InterruptContext::Vector(Vector::Reschedule) => {
+            (["reschedule_entry", "reschedule_exit"], 0)
+        }
+        InterruptContext::Vector(Vector::CallFunction) => {
             (["call_function_entry", "call_function_exit"], 0)
         }
-        Interrupt::Vector(Vector::IrqWork) => (["irq_work_entry", "irq_work_exit"], 0),
+        InterruptContext::Vector(Vector::IrqWork) => (["irq_work_entry", "irq_work_exit"], 0),
     };
     (
         names[usize::from(!entry)],

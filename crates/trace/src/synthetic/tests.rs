@@ -4,13 +4,13 @@ use proptest::prelude::*;
 
 use super::SyntheticRecording;
 use crate::kernel::{
-    Interrupt, KernelEvent, KernelEventKind, OffCpuState, Switch, ThreadName, Vector,
+    InterruptContext, KernelEvent, KernelEventKind, OffCpuState, ThreadName, ThreadSwitch, Vector,
 };
-use crate::recording::{Recording, StreamLoss};
+use crate::recording::{KernelRecording, StreamLoss};
 
 /// All events of a recording, and what it lost.
 pub(crate) fn events_of(bytes: &[u8]) -> (Vec<KernelEvent>, StreamLoss) {
-    let recording = Recording::open(bytes).unwrap();
+    let recording = KernelRecording::open(bytes).unwrap();
     let decoder = recording.decoder().unwrap();
     let mut merged = recording.events(&decoder);
     let mut events = Vec::new();
@@ -24,10 +24,10 @@ pub(crate) fn events_of(bytes: &[u8]) -> (Vec<KernelEvent>, StreamLoss) {
 pub(crate) fn arbitrary_kind() -> impl Strategy<Value = KernelEventKind> {
     let interrupt = || {
         prop_oneof![
-            (0..50_u32).prop_map(Interrupt::Line),
-            (0..10_u32).prop_map(Interrupt::Soft),
-            Just(Interrupt::Vector(Vector::LocalTimer)),
-            Just(Interrupt::Vector(Vector::CallFunction)),
+            (0..50_u32).prop_map(InterruptContext::Line),
+            (0..10_u32).prop_map(InterruptContext::Soft),
+            Just(InterruptContext::Vector(Vector::LocalTimer)),
+            Just(InterruptContext::Vector(Vector::CallFunction)),
         ]
     };
     let state = prop_oneof![
@@ -50,8 +50,8 @@ pub(crate) fn arbitrary_kind() -> impl Strategy<Value = KernelEventKind> {
     );
     prop_oneof![
         4 => switch.prop_map(|(previous, previous_name, state, next, next_name, previous_rank, next_rank)| {
-            let switch = Switch { previous, previous_name, state, next, next_name, previous_rank, next_rank };
-            KernelEventKind::Switch(switch)
+            let switch = ThreadSwitch { previous, previous_name, state, next, next_name, previous_rank, next_rank };
+            KernelEventKind::ThreadSwitch(switch)
         }),
         2 => (thread(), name(), 0..3_u32)
             .prop_map(|(thread, name, target_cpu)| KernelEventKind::Waking { thread, name, target_cpu }),

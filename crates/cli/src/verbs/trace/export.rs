@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tailbound_trace::export::{
     ExportError, SimulatedTraces, write_csv, write_ctf, write_perfetto, write_trace_dat,
 };
-use tailbound_trace::recording::Recording;
+use tailbound_trace::recording::KernelRecording;
 
 use crate::arguments::{TraceExportArguments, TraceFileFormat};
 use crate::failure::Failure;
@@ -73,7 +73,7 @@ fn write_whole(
 }
 
 /// Writes the files of a folder that is made, or is empty.
-fn write_folder(path: &Path, recording: &Recording<File>) -> Result<(), Failure> {
+fn write_folder(path: &Path, recording: &KernelRecording<File>) -> Result<(), Failure> {
     let made = fs::create_dir(path);
     let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
     match &made {

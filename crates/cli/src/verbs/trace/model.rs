@@ -11,8 +11,8 @@ use tailbound_model::kernel_trace::{
 use tailbound_model::{Problems, interference_to_toml, to_toml};
 use tailbound_time::{Duration, Instant};
 use tailbound_trace::explain::Stalls;
-use tailbound_trace::kernel::{Interrupt, KernelEvent, KernelEventKind, OffCpuState};
-use tailbound_trace::recording::{Recording, RecordingError};
+use tailbound_trace::kernel::{InterruptContext, KernelEvent, KernelEventKind, OffCpuState};
+use tailbound_trace::recording::{KernelRecording, KernelRecordingError};
 
 use crate::arguments::TraceModelArguments;
 use crate::excerpt;
@@ -58,8 +58,8 @@ pub fn carry_out(arguments: &TraceModelArguments, output: &Output) -> Result<(),
 /// Whether a file is a recording of ours, and not a text.
 fn is_recording(path: &Path) -> Result<bool, Failure> {
     let open = File::open(path).map_err(|error| unreadable(path, &error))?;
-    match Recording::open(open) {
-        Err(RecordingError::NotARecording { .. }) => Ok(false),
+    match KernelRecording::open(open) {
+        Err(KernelRecordingError::NotARecording { .. }) => Ok(false),
         // What else is wrong is said where it is read.
         _ => Ok(true),
     }
@@ -123,7 +123,7 @@ fn of_recording(
     }
 }
 
-fn stalls_of(recording: &Recording<File>) -> Result<Stalls, RecordingError> {
+fn stalls_of(recording: &KernelRecording<File>) -> Result<Stalls, KernelRecordingError> {
     let header = recording.header();
     let mut delays = Vec::new();
     for cpu in &header.cpus {
@@ -149,7 +149,7 @@ fn take(
         });
     };
     match &event.kind {
-        KernelEventKind::Switch(switch) => {
+        KernelEventKind::ThreadSwitch(switch) => {
             let (from, to) = (switch.previous_name.text(), switch.next_name.text());
             take(TracedEventKind::Switch {
                 from: TracedThread {
@@ -187,14 +187,14 @@ fn nanoseconds(at: Instant) -> u64 {
     at.as_nanos()
 }
 
-fn name_of(interrupt: Interrupt, lines: &std::collections::BTreeMap<u32, String>) -> String {
+fn name_of(interrupt: InterruptContext, lines: &std::collections::BTreeMap<u32, String>) -> String {
     interrupt.name(|number| lines.get(&number).cloned())
 }
 
-fn traced(interrupt: Interrupt, name: &str) -> TracedInterrupt<'_> {
+fn traced(interrupt: InterruptContext, name: &str) -> TracedInterrupt<'_> {
     match interrupt {
-        Interrupt::Soft(_) => TracedInterrupt::soft(name),
-        Interrupt::Line(_) | Interrupt::Vector(_) => TracedInterrupt::hard(name),
+        InterruptContext::Soft(_) => TracedInterrupt::soft(name),
+        InterruptContext::Line(_) | InterruptContext::Vector(_) => TracedInterrupt::hard(name),
     }
 }
 

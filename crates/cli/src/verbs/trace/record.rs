@@ -15,7 +15,7 @@ use tailbound_linux::host_facts::HostFacts;
 use tailbound_linux::process::state_letter;
 use tailbound_measurement::{LOOK_DISTANCE, SupplySampler, fingerprint};
 use tailbound_model::Cpu;
-use tailbound_recorder::{Recorder, RecorderOptions};
+use tailbound_recorder::{EventRecorder, RecorderOptions};
 use tailbound_time::Duration;
 use tailbound_trace::recording::RecordedDomain;
 
@@ -155,7 +155,7 @@ fn begin(
     cpus: Vec<u32>,
     domains: Vec<RecordedDomain>,
     call_pids: BTreeSet<u32>,
-) -> Result<Recorder, Failure> {
+) -> Result<EventRecorder, Failure> {
     let path = &arguments.output;
     let file = File::create(path);
     let file =
@@ -171,13 +171,13 @@ fn begin(
         looks_apart: (!arguments.no_stalls).then_some(LOOK_DISTANCE),
         contention: arguments.contention,
     };
-    Recorder::start(options, file).map_err(Failure::from_error)
+    EventRecorder::start(options, file).map_err(Failure::from_error)
 }
 
 /// Lets the command go, and records until it has ended.
 fn follow_command(
     held: &mut HeldCommand,
-    recorder: &mut Recorder,
+    recorder: &mut EventRecorder,
     duration: Option<Duration>,
     stop: &AtomicBool,
 ) -> Result<ExitStatus, Failure> {
@@ -195,7 +195,7 @@ fn follow_command(
 
 /// Waits until the time is over, the user wants to stop, or `is_over`.
 fn wait(
-    recorder: &mut Recorder,
+    recorder: &mut EventRecorder,
     duration: Option<Duration>,
     stop: &AtomicBool,
     mut is_over: impl FnMut() -> Result<bool, Failure>,

@@ -11,7 +11,7 @@ use tailbound_perfetto::message::{
 };
 
 use crate::export::fields::interrupt_name;
-use crate::kernel::{Interrupt, KernelEvent, KernelEventKind, OffCpuState, Switch};
+use crate::kernel::{InterruptContext, KernelEvent, KernelEventKind, OffCpuState, ThreadSwitch};
 use crate::recording::RecordingHeader;
 
 /// Events of a bundle.
@@ -77,7 +77,7 @@ fn write(cpu: u32, bundle: FtraceEventBundle, packets: &mut PacketWriter<impl Wr
 fn ftrace_event(event: &KernelEvent, header: &RecordingHeader) -> Option<FtraceEventKind> {
     let number = |number: u32| Some(number.cast_signed());
     Some(match &event.kind {
-        KernelEventKind::Switch(switch) => FtraceEventKind::SchedSwitch(sched_switch(switch)),
+        KernelEventKind::ThreadSwitch(switch) => FtraceEventKind::SchedSwitch(sched_switch(switch)),
         KernelEventKind::Waking {
             thread,
             name,
@@ -103,10 +103,10 @@ fn ftrace_event(event: &KernelEvent, header: &RecordingHeader) -> Option<FtraceE
         KernelEventKind::Exit { thread } => FtraceEventKind::SchedProcessExit(SchedProcessExit {
             pid: number(*thread),
         }),
-        KernelEventKind::InterruptEntry(Interrupt::Soft(vec)) => {
+        KernelEventKind::InterruptEntry(InterruptContext::Soft(vec)) => {
             FtraceEventKind::SoftirqEntry(Softirq { vec: Some(*vec) })
         }
-        KernelEventKind::InterruptExit(Interrupt::Soft(vec)) => {
+        KernelEventKind::InterruptExit(InterruptContext::Soft(vec)) => {
             FtraceEventKind::SoftirqExit(Softirq { vec: Some(*vec) })
         }
         KernelEventKind::InterruptEntry(interrupt) => {
@@ -145,7 +145,7 @@ fn ftrace_event(event: &KernelEvent, header: &RecordingHeader) -> Option<FtraceE
     })
 }
 
-fn sched_switch(switch: &Switch) -> SchedSwitch {
+fn sched_switch(switch: &ThreadSwitch) -> SchedSwitch {
     // The bits that the kernel writes.
     let state = match switch.state {
         OffCpuState::Runnable => 0,
@@ -165,9 +165,9 @@ fn sched_switch(switch: &Switch) -> SchedSwitch {
     }
 }
 
-fn line(interrupt: Interrupt) -> i32 {
+fn line(interrupt: InterruptContext) -> i32 {
     match interrupt {
-        Interrupt::Line(line) => line.cast_signed(),
+        InterruptContext::Line(line) => line.cast_signed(),
         _ => NO_LINE,
     }
 }

@@ -6,9 +6,9 @@ use std::io::Write;
 use tailbound_perfetto::message::{ChildOrdering, TrackDescriptor};
 use tailbound_perfetto::{Annotation, EventName, PacketEvent, PacketWriter};
 
-use crate::explain::DomainState;
+use crate::explain::WithheldDomain;
 use crate::kernel::{KernelEvent, KernelEventKind};
-use crate::recording::{PositionedBytes, Recording, RecordingError, RecordingHeader};
+use crate::recording::{KernelRecording, KernelRecordingError, PositionedBytes, RecordingHeader};
 
 /// So many requests of one task have a slice of their own at once; those beyond have an instant.
 const LANES: usize = 256;
@@ -31,7 +31,7 @@ struct CpuTrack {
 
 struct DomainTrack {
     uuid: u64,
-    state: DomainState,
+    state: WithheldDomain,
     frozen: bool,
 }
 
@@ -52,7 +52,7 @@ impl RecordedTracks {
         let cpus = header.cpus.iter().map(cpu).collect();
         let mut domains = Vec::new();
         for (rank, domain) in header.domains.iter().enumerate() {
-            let mut state = DomainState::new(domain);
+            let mut state = WithheldDomain::new(domain);
             header
                 .processes
                 .iter()
@@ -77,7 +77,7 @@ impl RecordedTracks {
         let at = event.at.as_nanos();
         self.latest = at;
         match &event.kind {
-            KernelEventKind::Switch(switch) => {
+            KernelEventKind::ThreadSwitch(switch) => {
                 let Some(cpu) = self.cpus.get_mut(&event.cpu) else {
                     return;
                 };
@@ -144,10 +144,10 @@ impl DomainTrack {
 /// # Errors
 /// The recording cannot be read.
 pub(super) fn write_stalls<B: PositionedBytes>(
-    recording: &Recording<B>,
+    recording: &KernelRecording<B>,
     tracks: &mut RecordedTracks,
     packets: &mut PacketWriter<impl Write>,
-) -> Result<(), RecordingError> {
+) -> Result<(), KernelRecordingError> {
     for (cpu, track) in &tracks.cpus {
         let delays = recording.sampler_delays(*cpu)?;
         if delays.is_empty() {
@@ -171,10 +171,10 @@ pub(super) fn write_stalls<B: PositionedBytes>(
 /// # Errors
 /// The recording cannot be read.
 pub(super) fn write_requests<B: PositionedBytes>(
-    recording: &Recording<B>,
+    recording: &KernelRecording<B>,
     tracks: &RecordedTracks,
     packets: &mut PacketWriter<impl Write>,
-) -> Result<Option<u64>, RecordingError> {
+) -> Result<Option<u64>, KernelRecordingError> {
     let mut tasks: BTreeMap<String, TaskLanes> = BTreeMap::new();
     let mut first: Option<u64> = None;
     for (load, place) in recording.loads()? {

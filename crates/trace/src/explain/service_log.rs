@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use tailbound_time::{Duration, Instant};
 
 use super::bands::BandSums;
-use super::cause::{Cause, PartId, PartTable};
+use super::cause::{LatencyCause, PartId, PartTable};
 use super::course::course;
 use super::explanation::{Explanation, SlowRequest};
-use super::split::Stretch;
-use super::thread_log::{Activity, ActivitySums, NOBODY, Segment, ThreadLog};
+use super::split::PartStretch;
+use super::thread_log::{ActivitySums, NOBODY, Segment, ThreadActivity, ThreadLog};
 
 /// The slowest jobs that are kept with their whole course.
 const KEPT_SLOWEST: usize = 5;
@@ -63,15 +63,15 @@ impl SimulatedService {
     pub fn new(subject: &str, tasks: Vec<String>) -> Self {
         let mut parts = PartTable::default();
         let mut log = ThreadLog::default();
-        log.push(0, Activity::Idle, NOBODY);
+        log.push(0, ThreadActivity::Idle, NOBODY);
         Self {
             subject: subject.to_string(),
             tasks,
             log,
-            execution: parts.number(Cause::Execution, ""),
-            queued: parts.number(Cause::Queued, ""),
-            withheld: parts.number(Cause::BudgetUsedUp, ""),
-            idle: parts.number(Cause::Network, "released with a delay"),
+            execution: parts.number(LatencyCause::Execution, ""),
+            queued: parts.number(LatencyCause::Queued, ""),
+            withheld: parts.number(LatencyCause::BudgetUsedUp, ""),
+            idle: parts.number(LatencyCause::Network, "released with a delay"),
             parts,
             preempted: HashMap::new(),
             executed: HashMap::new(),
@@ -86,10 +86,12 @@ impl SimulatedService {
     /// The service does something else from an instant on.
     pub fn does(&mut self, at_ns: u64, activity: ServiceActivity<'_>) {
         let (activity, owner) = match activity {
-            ServiceActivity::Running(job) => (Activity::Running, job),
-            ServiceActivity::BudgetUsedUp => (Activity::Kept(self.withheld), NOBODY),
-            ServiceActivity::Idle => (Activity::Idle, NOBODY),
-            ServiceActivity::Preempted(name) => (Activity::Kept(self.preemption(name)), NOBODY),
+            ServiceActivity::Running(job) => (ThreadActivity::Running, job),
+            ServiceActivity::BudgetUsedUp => (ThreadActivity::Kept(self.withheld), NOBODY),
+            ServiceActivity::Idle => (ThreadActivity::Idle, NOBODY),
+            ServiceActivity::Preempted(name) => {
+                (ThreadActivity::Kept(self.preemption(name)), NOBODY)
+            }
         };
         self.log.push(at_ns, activity, owner);
     }
@@ -98,7 +100,7 @@ impl SimulatedService {
         if let Some(part) = self.preempted.get(name) {
             return *part;
         }
-        let part = self.parts.number(Cause::Preempted, name);
+        let part = self.parts.number(LatencyCause::Preempted, name);
         self.preempted.insert(name.to_string(), part);
         part
     }
@@ -161,17 +163,20 @@ impl SimulatedService {
 
     fn slow(&self, job: u32, task: usize, (release, end): (u64, u64)) -> SlowRequest {
         let part = |segment: &Segment| match segment.activity {
-            Activity::Running if segment.owner == job => self.execution,
-            Activity::Running => self.queued,
-            Activity::Idle => self.idle,
-            Activity::Kept(part) => part,
+            ThreadActivity::Running if segment.owner == job => self.execution,
+            ThreadActivity::Running => self.queued,
+            ThreadActivity::Idle => self.idle,
+            ThreadActivity::Kept(part) => part,
         };
-        let stretches = self.log.span(release, end).map(|(segment, until)| Stretch {
-            start: segment.start,
-            end: until,
-            part: part(&segment),
-        });
-        let stretches: Vec<Stretch> = stretches.collect();
+        let stretches = self
+            .log
+            .span(release, end)
+            .map(|(segment, until)| PartStretch {
+                start: segment.start,
+                end: until,
+                part: part(&segment),
+            });
+        let stretches: Vec<PartStretch> = stretches.collect();
         let (course, in_cells) = course(&stretches, release, &self.parts);
         SlowRequest {
             number: self.jobs.len() as u64,
@@ -224,13 +229,13 @@ mod tests {
         assert_eq!(explanation.requests, 2);
         let nanos = |band: usize, cause| explanation.bands[band].of_cause(cause).as_nanos();
         // The second job is the faster one: 480 against 500.
-        assert_eq!(nanos(0, Cause::Execution), 30);
-        assert_eq!(nanos(0, Cause::Queued), 50 + 100);
-        assert_eq!(nanos(0, Cause::BudgetUsedUp), 300);
-        assert_eq!(nanos(1, Cause::Execution), 180);
-        assert_eq!(nanos(1, Cause::BudgetUsedUp), 300);
-        assert_eq!(nanos(1, Cause::Preempted), 20);
-        assert_eq!(nanos(1, Cause::Queued), 0);
+        assert_eq!(nanos(0, LatencyCause::Execution), 30);
+        assert_eq!(nanos(0, LatencyCause::Queued), 50 + 100);
+        assert_eq!(nanos(0, LatencyCause::BudgetUsedUp), 300);
+        assert_eq!(nanos(1, LatencyCause::Execution), 180);
+        assert_eq!(nanos(1, LatencyCause::BudgetUsedUp), 300);
+        assert_eq!(nanos(1, LatencyCause::Preempted), 20);
+        assert_eq!(nanos(1, LatencyCause::Queued), 0);
         let course: u64 = explanation.slowest[0]
             .course
             .iter()

@@ -73,7 +73,7 @@ pub(crate) fn figure(picture: &StackedPicture) -> String {
 }
 
 /// A panel with an axis.
-struct Panel {
+struct ColumnPanel {
     top: f64,
     /// The height of the axis in nanoseconds; `None` for shares.
     whole: Option<f64>,
@@ -97,11 +97,11 @@ fn draw(picture: &StackedPicture, palette: &Palette) -> String {
         .map(|column| column.total().as_nanos());
     let tallest = totals.max().unwrap_or(0).max(1) as f64;
     let panels = [
-        Panel {
+        ColumnPanel {
             top: TOP,
             whole: Some(tallest),
         },
-        Panel {
+        ColumnPanel {
             top: TOP + PANEL + PANEL_SPACE,
             whole: None,
         },
@@ -119,7 +119,7 @@ fn draw(picture: &StackedPicture, palette: &Palette) -> String {
     out
 }
 
-fn draw_panel(out: &mut String, picture: &StackedPicture, palette: &Palette, panel: &Panel) {
+fn draw_panel(out: &mut String, picture: &StackedPicture, palette: &Palette, panel: &ColumnPanel) {
     let bottom = panel.top + PANEL;
     for quarter in 0..=4 {
         let share = f64::from(quarter) / 4.0;

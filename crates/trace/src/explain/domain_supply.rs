@@ -19,7 +19,7 @@ const APART: (u64, u64) = (9, 10);
 
 /// A domain.
 #[derive(Clone, Debug)]
-pub(crate) struct DomainState {
+pub(crate) struct WithheldDomain {
     domain: RecordedDomain,
     processes: BTreeSet<u32>,
     cgroups: BTreeSet<String>,
@@ -29,7 +29,7 @@ pub(crate) struct DomainState {
     replenished: u64,
 }
 
-impl DomainState {
+impl WithheldDomain {
     pub(crate) fn new(domain: &RecordedDomain) -> Self {
         Self {
             domain: domain.clone(),
