@@ -187,11 +187,17 @@ impl EventReading {
         }
     }
 
+    /// The interrupt that an event is of.
+    fn interrupt(&self, bytes: &[u8]) -> Option<InterruptContext> {
+        Some(match self {
+            Self::Line(line, _) => InterruptContext::Line(line.number(bytes)? as u32),
+            Self::Soft(soft, _) => InterruptContext::Soft(soft.number(bytes)? as u32),
+            Self::Vector(vector, _) => InterruptContext::Vector(*vector),
+            _ => return None,
+        })
+    }
+
     fn decode(&self, bytes: &[u8]) -> Option<KernelEventKind> {
-        let interrupt = |interrupt: InterruptContext, entry: bool| match entry {
-            true => KernelEventKind::InterruptEntry(interrupt),
-            false => KernelEventKind::InterruptExit(interrupt),
-        };
         let number = |field: &Field| field.number(bytes);
         Some(match self {
             Self::ThreadSwitch(fields) => KernelEventKind::ThreadSwitch(fields.decode(bytes)?),
@@ -220,13 +226,13 @@ impl EventReading {
             Self::Exit(thread) => KernelEventKind::Exit {
                 thread: number(thread)? as u32,
             },
-            Self::Line(line, entry) => {
-                interrupt(InterruptContext::Line(number(line)? as u32), *entry)
+            Self::Line(_, entry) | Self::Soft(_, entry) | Self::Vector(_, entry) => {
+                let interrupt = self.interrupt(bytes)?;
+                match entry {
+                    true => KernelEventKind::InterruptEntry(interrupt),
+                    false => KernelEventKind::InterruptExit(interrupt),
+                }
             }
-            Self::Soft(soft, entry) => {
-                interrupt(InterruptContext::Soft(number(soft)? as u32), *entry)
-            }
-            Self::Vector(vector, entry) => interrupt(InterruptContext::Vector(*vector), *entry),
             Self::Timer(function) => KernelEventKind::TimerExpiry {
                 function: number(function)?,
             },
