@@ -63,8 +63,13 @@ impl Conversations {
             for connection in &load.connections {
                 let key = (load_number, connection.task, connection.client);
                 let next = conversations.connections.len() as u32;
-                // A client whose connection was closed opens another: it stays one conversation.
-                let number = *conversations.by_client.entry(key).or_insert(next);
+                // A client whose connection was closed opens another, and clients may share one: it stays one
+                // conversation.
+                let shared = by_end.get(connection.end.as_str()).copied();
+                let number = *conversations
+                    .by_client
+                    .entry(key)
+                    .or_insert(shared.unwrap_or(next));
                 if number == next {
                     conversations.connections.push(ServedConnection::default());
                 }
