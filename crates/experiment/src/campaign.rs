@@ -18,7 +18,7 @@ use crate::calibrations::{Calibrating, Condition, RoundCounts};
 use crate::host_check::{Obstacle, obstacle_of_run};
 use crate::host_set::HostSet;
 use crate::programs::Surroundings;
-use crate::recorded_run::EndedRecording;
+use crate::recorded_run::{EndedRecording, RecordingPlan};
 use crate::repetition::{Bench, Repetition, RepetitionSlot};
 use crate::results::{Findings, Results};
 use crate::testbed::Testbed;
@@ -150,7 +150,10 @@ fn bench<'a>(
         seed: seed(loaded, options),
         stop,
         modes: options.modes.as_ref(),
-        recordings: options.trace.then(|| options.out.join("raw")),
+        recordings: options.trace.then(|| RecordingPlan {
+            folder: options.out.join("raw"),
+            started_at: options.started_at.clone(),
+        }),
     }
 }
 

@@ -20,7 +20,23 @@ use tailbound_trace::recording::{
 use crate::ExperimentError;
 
 /// KiB of the kernel's buffer for each CPU, where nobody asks for another size: some hundred thousand events.
-pub const BUFFER_KIB: u64 = 16 << 10;
+const BUFFER_KIB: u64 = 16 << 10;
+/// KiB of all CPUs together: on hosts with more than 32 CPUs each has less.
+const ALL_BUFFERS_KIB: u64 = 512 << 10;
+
+/// KiB of the kernel's buffer for each of so many CPUs, where nobody asks for another size.
+pub fn buffer_kib(cpus: usize) -> u64 {
+    BUFFER_KIB.min(ALL_BUFFERS_KIB / (cpus.max(1) as u64))
+}
+
+/// The recordings of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordingPlan {
+    /// The folder that they are written to.
+    pub folder: PathBuf,
+    /// When the run begins, RFC 3339 in UTC.
+    pub started_at: String,
+}
 
 /// A variant's recording while it is measured.
 #[derive(Debug)]
@@ -47,15 +63,17 @@ pub struct EndedRecording {
 }
 
 impl RunRecording {
-    /// Begins a recording of the CPUs of this host; the system calls of the domains' processes are in it.
+    /// Begins a recording of the CPUs of this host, with a name in its folder; the system calls of the domains' processes are in it.
     ///
     /// # Errors
     /// The kernel's events cannot be recorded, or the file not be written.
     pub fn begin(
-        path: PathBuf,
+        plan: &RecordingPlan,
+        name: &str,
         domains: Vec<RecordedDomain>,
         own_cpu: Option<u32>,
     ) -> Result<Self, ExperimentError> {
+        let path = plan.folder.join(format!("{name}.trace"));
         let failed = |cause: &dyn std::fmt::Display| ExperimentError::Write {
             file: path.display().to_string(),
             cause: cause.to_string(),
@@ -68,14 +86,15 @@ impl RunRecording {
             .iter()
             .flat_map(|domain| domain.pids.clone())
             .collect();
+        let cpus = HostFacts::of_this_host().online_cpus();
         let options = RecorderOptions {
-            started_at: String::new(),
+            started_at: plan.started_at.clone(),
             host: fingerprint(),
-            cpus: HostFacts::of_this_host().online_cpus(),
+            buffer_kib: buffer_kib(cpus.len()),
+            cpus,
             call_pids: serving.clone(),
             domains,
             own_cpu,
-            buffer_kib: BUFFER_KIB,
             looks_apart: Some(LOOK_DISTANCE),
             contention: false,
         };

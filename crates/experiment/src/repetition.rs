@@ -1,7 +1,6 @@
 //! One repetition of one variant: reserve, drive, measure, take back.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
@@ -18,7 +17,7 @@ use crate::bands::supply_process;
 use crate::calibrations::{Calibrations, Condition};
 use crate::load_run::{LoadRun, generator_cpu};
 use crate::mode_changes::ModeChangeWatch;
-use crate::recorded_run::{EndedRecording, RunRecording, recorded_domain};
+use crate::recorded_run::{EndedRecording, RecordingPlan, RunRecording, recorded_domain};
 use crate::reservation_lease::ReservationLease;
 use crate::testbed::Testbed;
 use crate::{ExperimentError, ExperimentStep, Observer};
@@ -75,8 +74,8 @@ pub struct Bench<'a> {
     pub stop: &'a AtomicBool,
     /// The modes, if there are any.
     pub modes: Option<&'a ModeTable>,
-    /// The folder that recordings of the kernel's events are written to, if they are asked for.
-    pub recordings: Option<PathBuf>,
+    /// The recordings of the kernel's events, if they are asked for.
+    pub recordings: Option<RecordingPlan>,
 }
 
 impl Bench<'_> {
@@ -200,7 +199,7 @@ impl Bench<'_> {
         requests: &[ReservationRequest],
         slot: RepetitionSlot,
     ) -> Result<Option<RunRecording>, ExperimentError> {
-        let Some(folder) = &self.recordings else {
+        let Some(plan) = &self.recordings else {
             return Ok(None);
         };
         let mut domains = Vec::new();
@@ -214,8 +213,8 @@ impl Bench<'_> {
         let mut generators =
             services.map(|service| generator_cpu(&self.loaded.description, service));
         let own_cpu = generators.next().flatten().map(|cpu| cpu.0);
-        let path = folder.join(format!("{}-{}.trace", variant.name, slot.number));
-        RunRecording::begin(path, domains, own_cpu).map(Some)
+        let name = format!("{}-{}", variant.name, slot.number);
+        RunRecording::begin(plan, &name, domains, own_cpu).map(Some)
     }
 
     /// Writes the loads into a recording and ends it.

@@ -78,7 +78,8 @@ impl EventRecorder {
         let fs =
             TraceFs::open().map_err(|cause| RecorderError::tracefs("opening tracefs", cause))?;
         let scheduling = make_instance(&fs, options.buffer_kib)?;
-        let calls = make_instance(&fs, options.buffer_kib)?;
+        // An event of a call is a third of a switch, and only some threads have them.
+        let calls = make_instance(&fs, (options.buffer_kib / 4).max(1))?;
         let mut missing = Vec::new();
         let mut call_pages = open_pages(&calls, &options.cpus)?;
         let clock_error = check_clock(&calls, &mut call_pages)

@@ -11,4 +11,4 @@ pub mod recording;
 mod summary;
 pub mod synthetic;
 
-pub use summary::{CpuSummary, InterruptSummary, RecordingSummary, ThreadSummary};
+pub use summary::{CpuSummary, InterruptSummary, LockWaitSummary, RecordingSummary, ThreadSummary};

@@ -1,6 +1,6 @@
 //! What a recording holds, in sums.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 use tailbound_time::{Duration, Instant};
@@ -22,6 +22,9 @@ pub struct RecordingSummary {
     pub threads: Vec<ThreadSummary>,
     /// Interrupts and softirqs, those with the most CPU time first.
     pub interrupts: Vec<InterruptSummary>,
+    /// Waits for locks of the kernel by kind, those with the longest waits together first; empty unless they were
+    /// recorded. Locks that were free when they were asked for have no event.
+    pub lock_waits: Vec<LockWaitSummary>,
     /// Events that the kernel lost, as far as it counted them.
     pub lost: u64,
     /// Places at which it did not count, or that cannot be read.
@@ -79,6 +82,82 @@ pub struct InterruptSummary {
     pub longest: Duration,
 }
 
+/// Waits for locks of the kernel of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockWaitSummary {
+    /// The kind, such as `mutex`.
+    pub kind: String,
+    /// How many locks there were.
+    pub locks: u64,
+    /// How many waits.
+    pub count: u64,
+    /// The waits together.
+    #[serde(rename = "waited_ns", with = "tailbound_time::nanoseconds")]
+    pub waited: Duration,
+    /// The longest of them.
+    #[serde(rename = "longest_ns", with = "tailbound_time::nanoseconds")]
+    pub longest: Duration,
+}
+
+/// The kinds of locks by the bits that the kernel tells (LCB_F_ of trace/events/lock.h), the telling ones first.
+const LOCK_KINDS: [(u32, &str); 6] = [
+    (1 << 5, "mutex"),
+    (1 << 3, "real-time mutex"),
+    (1 << 4, "per-CPU lock"),
+    (1 << 1, "lock for reading"),
+    (1 << 2, "lock for writing"),
+    (1 << 0, "spin lock"),
+];
+
+/// The kind of a lock.
+fn lock_kind(flags: u32) -> &'static str {
+    let kind = LOCK_KINDS.iter().find(|(bit, _)| flags & bit != 0);
+    kind.map_or("other", |(_, name)| name)
+}
+
+/// Waits for locks of the kernel, as events go by.
+#[derive(Debug, Default)]
+struct LockWaits {
+    /// By thread: when it began to wait, and for which kind.
+    open: HashMap<u32, (u64, &'static str)>,
+    kinds: BTreeMap<&'static str, (BTreeSet<u64>, u64, u64, u64)>,
+}
+
+impl LockWaits {
+    fn take(&mut self, event: &KernelEvent) {
+        let at = event.at.as_nanos();
+        match event.kind {
+            KernelEventKind::ContentionBegin { flags, .. } => {
+                self.open.insert(event.thread, (at, lock_kind(flags)));
+            }
+            KernelEventKind::ContentionEnd { lock } => {
+                if let Some((since, kind)) = self.open.remove(&event.thread) {
+                    let (locks, count, waited, longest) = self.kinds.entry(kind).or_default();
+                    locks.insert(lock);
+                    *count += 1;
+                    *waited += at - since;
+                    *longest = (*longest).max(at - since);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(self) -> Vec<LockWaitSummary> {
+        let kinds = self.kinds.into_iter();
+        let summary = kinds.map(|(kind, (locks, count, waited, longest))| LockWaitSummary {
+            kind: kind.into(),
+            locks: locks.len() as u64,
+            count,
+            waited: Duration::from_nanos(waited),
+            longest: Duration::from_nanos(longest),
+        });
+        let mut summaries: Vec<LockWaitSummary> = summary.collect();
+        summaries.sort_by_key(|one| std::cmp::Reverse(one.waited));
+        summaries
+    }
+}
+
 impl RecordingSummary {
     /// The sums of a recording.
     ///
@@ -128,10 +207,12 @@ struct SummarySums {
     cpus: BTreeMap<u32, CpuSums>,
     threads: HashMap<u32, (ThreadName, u64, u64)>,
     interrupts: HashMap<InterruptContext, (u64, u64, u64)>,
+    locks: LockWaits,
 }
 
 impl SummarySums {
     fn take(&mut self, event: &KernelEvent) {
+        self.locks.take(event);
         self.first.get_or_insert(event.at);
         self.last = event.at;
         *self.events.entry(event.kind.name()).or_default() += 1;
@@ -232,8 +313,51 @@ impl SummarySums {
             cpus: self.cpus.into_values().map(|cpu| cpu.summary).collect(),
             threads,
             interrupts,
+            lock_waits: self.locks.finish(),
             lost: loss.lost,
             gaps: loss.uncounted + loss.unreadable,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::recording::KernelRecording;
+    use crate::synthetic::SyntheticRecording;
+
+    #[test]
+    fn waits_for_locks_are_those_of_each_thread() {
+        let mut recording = SyntheticRecording::new(2);
+        let begin = |lock, flags| KernelEventKind::ContentionBegin { lock, flags };
+        let end = |lock| KernelEventKind::ContentionEnd { lock };
+        recording.push(100, 0, 7, begin(1, 1 << 5));
+        recording.push(120, 1, 8, begin(2, 1));
+        recording.push(150, 1, 8, end(2));
+        recording.push(400, 0, 7, end(1));
+        recording.push(500, 0, 7, begin(3, 1 << 5 | 1));
+        recording.push(510, 0, 7, end(3));
+        // The wait began before the recording.
+        recording.push(600, 0, 9, end(3));
+        let bytes = recording.to_bytes();
+        let recording = KernelRecording::open(bytes.as_slice()).unwrap();
+        let waits = RecordingSummary::of(&recording).unwrap().lock_waits;
+        let [mutex, spin] = waits.as_slice() else {
+            panic!("{waits:?}");
+        };
+        assert_eq!(
+            (mutex.kind.as_str(), mutex.locks, mutex.count),
+            ("mutex", 2, 2)
+        );
+        assert_eq!(
+            (mutex.waited.as_nanos(), mutex.longest.as_nanos()),
+            (310, 300)
+        );
+        assert_eq!(
+            (spin.kind.as_str(), spin.waited.as_nanos()),
+            ("spin lock", 30)
+        );
     }
 }

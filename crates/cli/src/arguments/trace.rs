@@ -56,9 +56,9 @@ pub struct TraceRecordArguments {
     /// How long; until the command or the processes end, or Ctrl-C, if left out.
     #[arg(short, long)]
     pub duration: Option<Duration>,
-    /// KiB of the kernel's buffer for each CPU.
-    #[arg(long, value_name = "KIB", default_value_t = 16384, value_parser = clap::value_parser!(u64).range(64..=4_194_304))]
-    pub buffer: u64,
+    /// KiB of the kernel's buffer for each CPU; 16384 if left out, and on hosts with more than 32 CPUs less.
+    #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u64).range(64..=4_194_304))]
+    pub buffer: Option<u64>,
     /// Do not sample stalls: no real-time thread of ours runs, and stalls of the host are not told from execution.
     #[arg(long)]
     pub no_stalls: bool,

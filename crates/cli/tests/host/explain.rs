@@ -5,13 +5,14 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread::sleep;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{JoinHandle, sleep};
 use std::time::{Duration as Pause, Instant as Stopwatch};
 
 use tailbound_experiment::recorded_run::{call_processes, recorded_domain, sampler_delays};
 use tailbound_linux::clock::Monotonic;
-use tailbound_linux::process::{own_thread, send_signal};
+use tailbound_linux::process::{die_with_parent, own_thread, send_signal};
 use tailbound_linux::sockets::unix_end;
 use tailbound_linux::thread::{make_current_thread_fifo, pin_current_thread};
 use tailbound_measurement::{LOOK_DISTANCE, SupplySampler};
@@ -28,23 +29,27 @@ use crate::bench::Bench;
 /// How long each cause lasts, where the test decides it.
 const PROVOKED: Pause = Pause::from_millis(150);
 /// Trials of each cause: stalls of the host may spoil one.
-const TRIALS: usize = 3;
+const TRIALS: usize = 2;
 /// The share of the added latency that has to be under the right name.
 const RIGHT: f64 = 0.9;
 /// How long a server may take to come.
 const COMES_WITHIN: Pause = Pause::from_secs(30);
 const SIGSTOP: i32 = 19;
 const SIGCONT: i32 = 18;
+/// How long a flood may take to come.
+const FLOOD_COMES: Pause = Pause::from_millis(500);
+const FLOOD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host/explain/flood.sh");
 const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host/explain/server.py");
 
 /// The causes, in the order of the load's tasks.
-const CAUSES: [(&str, LatencyCause); 6] = [
+const CAUSES: [(&str, LatencyCause); 7] = [
     ("budget", LatencyCause::BudgetUsedUp),
     ("queueing", LatencyCause::Queued),
     ("preemption", LatencyCause::Preempted),
     ("lock", LatencyCause::Blocked),
     ("sleep", LatencyCause::Blocked),
     ("stop", LatencyCause::Stopped),
+    ("interrupts", LatencyCause::Interrupt),
 ];
 
 /// A connection to the server, which is a client of each task.
@@ -106,18 +111,50 @@ impl Requests {
     }
 }
 
-/// Keeps CPU 0 busy, more urgently than every domain, for as long as the cause lasts.
-fn preempt() {
-    let spin = std::thread::spawn(|| {
-        // In this order: an ordinary thread would not come to the CPU of the server.
-        make_current_thread_fifo(96).unwrap();
-        pin_current_thread(0).unwrap();
-        let end = Stopwatch::now() + PROVOKED;
-        while Stopwatch::now() < end {
-            std::hint::spin_loop();
-        }
-    });
-    spin.join().unwrap();
+/// Keeps CPU 0 busy, more urgently than every domain, for as long as the cause lasts, once it is told to.
+struct Preemption {
+    go: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Preemption {
+    /// A thread that waits at its priority: an ordinary one would not come to a CPU that the server has.
+    fn prepare() -> Self {
+        let ((go, begin), (is_ready, ready)) = (channel(), channel());
+        let thread = std::thread::spawn(move || {
+            make_current_thread_fifo(96).unwrap();
+            pin_current_thread(0).unwrap();
+            is_ready.send(()).unwrap();
+            begin.recv().unwrap();
+            let end = Stopwatch::now() + PROVOKED;
+            while Stopwatch::now() < end {
+                std::hint::spin_loop();
+            }
+        });
+        ready.recv().unwrap();
+        Self { go, thread }
+    }
+}
+
+/// A flood of packets that the kernel receives in softirqs of CPU 0, until it is dropped.
+struct Flood(Child);
+
+impl Flood {
+    fn start() -> Self {
+        let mut command = Command::new("unshare");
+        command.args(["--net", "--mount", "sh", FLOOD, "10"]);
+        let flood = Self(die_with_parent(&mut command).spawn().unwrap());
+        // The flood is in full force a little later; its own time is not measured.
+        sleep(FLOOD_COMES);
+        flood
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
 }
 
 /// Provokes every cause once.
@@ -131,7 +168,10 @@ fn provoke(requests: &mut Requests, clients: &mut [Client; 2], pid: u32, folder:
     requests.ask(1, client, "work 1", || {});
     other.reply();
     sleep(Pause::from_millis(250));
-    requests.ask(2, client, "work 10", preempt);
+    let preemption = Preemption::prepare();
+    preemption.go.send(()).unwrap();
+    requests.ask(2, client, "work 10", || {});
+    preemption.thread.join().unwrap();
     let path = folder.join("locked");
     let file = File::create(&path).unwrap();
     file.lock().unwrap();
@@ -140,11 +180,15 @@ fn provoke(requests: &mut Requests, clients: &mut [Client; 2], pid: u32, folder:
         file.unlock().unwrap();
     });
     requests.ask(4, client, "sleep 150", || {});
+    send_signal(pid, SIGSTOP).unwrap();
     requests.ask(5, client, "work 10", || {
-        send_signal(pid, SIGSTOP).unwrap();
         sleep(PROVOKED);
         send_signal(pid, SIGCONT).unwrap();
     });
+    sleep(Pause::from_millis(250));
+    let flood = Flood::start();
+    requests.ask(6, client, "work 120", || {});
+    drop(flood);
 }
 
 /// Records while every cause is provoked, `TRIALS` times; the file.
@@ -174,6 +218,9 @@ fn record(bench: &Bench, clients: &mut [Client; 2], pid: u32) -> PathBuf {
     let sampler = SupplySampler::start(&[Cpu(0), Cpu(1)].into()).unwrap();
     let recorder = EventRecorder::start(options, File::create(&path).unwrap()).unwrap();
     recorder.note_sockets(&BTreeSet::new()).unwrap();
+    // Whoever asks is on time, whatever else runs on this host; it sleeps nearly always.
+    make_current_thread_fifo(50).unwrap();
+    pin_current_thread(1).unwrap();
     let mut requests = Requests::default();
     for _ in 0..TRIALS {
         provoke(&mut requests, clients, pid, bench.path());

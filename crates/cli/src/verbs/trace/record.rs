@@ -9,7 +9,7 @@ use std::time::{Duration as Pause, Instant};
 use tailbound_control::{Client, DaemonStatus};
 use tailbound_enforcement::{ReservationRequest, state_directory};
 use tailbound_experiment::recorded_run::{
-    call_processes, overhead_lines, recorded_domain, sampler_delays,
+    buffer_kib, call_processes, overhead_lines, recorded_domain, sampler_delays,
 };
 use tailbound_linux::host_facts::HostFacts;
 use tailbound_linux::process::state_letter;
@@ -60,12 +60,7 @@ pub fn carry_out(arguments: &TraceRecordArguments, output: &Output) -> Result<()
     };
     let mut recorder = begin(arguments, cpus, domains, pids)?;
     let status = match &mut held {
-        Some(held) => Some(follow_command(
-            held,
-            &mut recorder,
-            arguments.duration,
-            &stop,
-        )?),
+        Some(held) => follow_command(held, &mut recorder, arguments.duration, &stop)?,
         None => {
             let pids = &arguments.pid;
             let are_over = || !pids.is_empty() && pids.iter().all(|pid| has_ended(*pid));
@@ -163,11 +158,11 @@ fn begin(
     let options = RecorderOptions {
         started_at: run_file::utc_now()?,
         host: fingerprint(),
+        buffer_kib: arguments.buffer.unwrap_or(buffer_kib(cpus.len())),
         cpus,
         call_pids,
         domains,
         own_cpu: None,
-        buffer_kib: arguments.buffer,
         looks_apart: (!arguments.no_stalls).then_some(LOOK_DISTANCE),
         contention: arguments.contention,
     };
@@ -180,17 +175,18 @@ fn follow_command(
     recorder: &mut EventRecorder,
     duration: Option<Duration>,
     stop: &AtomicBool,
-) -> Result<ExitStatus, Failure> {
+) -> Result<Option<ExitStatus>, Failure> {
     held.release()?;
     let mut status = None;
     wait(recorder, duration, stop, || {
         status = held.ended()?;
         Ok(status.is_some())
     })?;
-    match status {
-        Some(status) => Ok(status),
-        None => run_command::until_ended(held, &AtomicBool::new(true)),
+    if status.is_none() {
+        // The time is over, or the user wants to stop: that the command ends so says nothing of it.
+        run_command::until_ended(held, &AtomicBool::new(true))?;
     }
+    Ok(status)
 }
 
 /// Waits until the time is over, the user wants to stop, or `is_over`.

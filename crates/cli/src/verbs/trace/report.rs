@@ -8,7 +8,7 @@ use crate::output::{Output, table};
 
 /// Threads and interrupts that a table shows; JSON and CSV have all.
 const SHOWN: usize = 20;
-const HEADER: [&str; 6] = ["kind", "name", "domain", "CPU time", "count", "longest"];
+const HEADER: [&str; 6] = ["kind", "name", "domain", "time", "count", "longest"];
 
 /// Prints CPU time of threads and interrupts, and losses.
 pub fn carry_out(arguments: &TraceReportArguments, output: &Output) -> Result<(), Failure> {
@@ -62,5 +62,15 @@ fn rows(summary: &RecordingSummary, most: usize) -> Vec<Vec<String>> {
             interrupt.longest.to_string(),
         ]
     });
-    threads.chain(interrupts).collect()
+    let locks = summary.lock_waits.iter().map(|waits| {
+        vec![
+            "waits for locks of the kernel".into(),
+            format!("{} ({} locks)", waits.kind, waits.locks),
+            String::new(),
+            waits.waited.to_string(),
+            waits.count.to_string(),
+            waits.longest.to_string(),
+        ]
+    });
+    threads.chain(interrupts).chain(locks).collect()
 }
