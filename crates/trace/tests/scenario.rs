@@ -11,6 +11,7 @@
 //! | `100us cpu0 enter read 5`, `exit read 64` | a system call on a descriptor, and its result |
 //! | `100us cpu0 irq 36`, `end irq 36` | also `softirq 3` and `timer` |
 //! | `100us cpu0 freeze /store`, `thaw /store` | the freezer of a cgroup |
+//! | `child 12 worker rank 9` | a thread that is not there at the beginning; `100us cpu0 fork worker` makes it |
 //! | `100us cpu0 fault` | a page fault |
 //! | `100us cpu0 expire dl_task_timer` | a timer of the kernel that gives budgets back |
 //! | `100us cpu0 lost 7` | events that the kernel lost |
@@ -138,6 +139,11 @@ impl Scenario {
                 process.parse().ok()?,
                 rest,
             ),
+            ["child", tid, name, "rank", rank] => {
+                let thread = (tid.parse().ok()?, rank.parse().ok()?);
+                self.threads.insert(name.to_string(), thread);
+                Some(())
+            }
             ["domain", name, rest @ ..] => self.domain(name, rest),
             ["socket", place, "client", client] => self.socket(place, client.parse().ok()?),
             ["generator", tid] => {
@@ -300,6 +306,11 @@ impl Scenario {
                 cgroup: 1,
                 path: path.to_string(),
                 frozen: what[0] == "freeze",
+            },
+            ["fork", name] => KernelEventKind::NewThread {
+                thread: thread(name)?.0,
+                name: ThreadName::from(*name),
+                same_process: false,
             },
             ["fault"] => KernelEventKind::PageFault {
                 address: 0,

@@ -149,9 +149,14 @@ impl Conversations {
                         host.set_owner(thread, connection);
                     }
                 }
-                CallMeaning::AwaitsWork => self.await_work(thread, host),
+                CallMeaning::AwaitsWork => host.set_owner(thread, NOBODY),
                 _ => {}
             },
+            KernelEventKind::NewThread {
+                thread: child,
+                same_process: false,
+                ..
+            } => self.inherit(process, *child),
             KernelEventKind::CallExit { number, result } if *result > 0 => {
                 let descriptor = before.filter(|(call, _)| call == number);
                 let Some(connection) =
@@ -169,13 +174,13 @@ impl Conversations {
         }
     }
 
-    fn await_work(&mut self, thread: u32, host: &mut HostState<'_>) {
-        let owner = host.thread(thread).map_or(NOBODY, |state| state.owner);
-        let working = self.connections.get(owner as usize);
-        // Who waits in the middle of a request waits for its sake.
-        if working.is_none_or(|connection| connection.work_start.is_none()) {
-            host.set_owner(thread, NOBODY);
-        }
+    /// A process that another has made has its descriptors.
+    fn inherit(&mut self, parent: u32, child: u32) {
+        let own = self.by_descriptor.iter();
+        let own = own.filter(|((process, _), _)| *process == parent);
+        let inherited = own.map(|((_, descriptor), number)| ((child, *descriptor), *number));
+        let inherited: Vec<_> = inherited.collect();
+        self.by_descriptor.extend(inherited);
     }
 
     fn read(&mut self, number: u32, thread: u32, at: u64, host: &mut HostState<'_>) {

@@ -49,6 +49,8 @@ pub(crate) struct ThreadState {
     call: Option<OpenCall>,
     has_faulted: bool,
     contends: bool,
+    /// When it ended: what it did may still be asked for.
+    ended: Option<u64>,
     /// Whether it sleeps in the freezer, and so until it is woken, thawed or not.
     in_freezer: bool,
     /// When it was woken last.
@@ -159,6 +161,7 @@ impl<'a> HostState<'a> {
             call: None,
             has_faulted: false,
             contends: false,
+            ended: None,
             in_freezer: false,
             woken: 0,
             owner: NOBODY,
@@ -216,6 +219,8 @@ impl<'a> HostState<'a> {
 
     /// Forgets what threads did before an instant.
     pub(crate) fn forget_before(&mut self, instant: u64) {
+        self.threads
+            .retain(|_, thread| thread.ended.is_none_or(|ended| ended >= instant));
         for thread in self.threads.values_mut() {
             if let Some(log) = &mut thread.log {
                 log.forget_before(instant);
@@ -303,10 +308,12 @@ impl<'a> HostState<'a> {
     fn switch(&mut self, cpu: u32, switch: &ThreadSwitch) {
         self.name_thread(switch.previous, switch.previous_name);
         self.name_thread(switch.next, switch.next_name);
-        if switch.state == OffCpuState::Ended {
-            self.threads.remove(&switch.previous);
-        }
         self.leave(cpu, switch);
+        if let Some(thread) = self.threads.get_mut(&switch.previous)
+            && switch.state == OffCpuState::Ended
+        {
+            thread.ended = Some(self.now);
+        }
         let now = self.now;
         if switch.next != IDLE
             && let Some(thread) = self.threads.get_mut(&switch.next)
@@ -505,6 +512,7 @@ impl<'a> HostState<'a> {
         let domain = thread.domain.map(|domain| &self.domains[domain]);
         let withheld = thread.in_freezer || domain.is_some_and(WithheldDomain::is_withheld);
         match mode {
+            _ if thread.ended.is_some() => ThreadActivity::Idle,
             ThreadMode::Stopped => ThreadActivity::Kept(self.fixed.stopped),
             ThreadMode::OnCpu => match self.interruption(cpu) {
                 Some(part) => ThreadActivity::Kept(part),

@@ -255,10 +255,17 @@ impl<'a, B: PositionedBytes> EventPass<'a, B> {
     fn watch_newcomers(&mut self, event: &KernelEvent) {
         use crate::kernel::KernelEventKind::{NewThread, Waking};
         match &event.kind {
-            NewThread { thread, .. } => {
+            NewThread {
+                thread,
+                same_process,
+                ..
+            } => {
                 let parent = self.host.thread(event.thread).map(|state| state.process);
                 if parent.is_some_and(|process| self.serving.contains(&process)) {
                     self.host.watch_when_known(*thread);
+                    if !same_process {
+                        self.serving.insert(*thread);
+                    }
                 }
             }
             Waking { thread, .. }

@@ -217,35 +217,19 @@ impl RequestPhases {
         let log_of =
             |thread: Option<u32>| thread.and_then(|thread| host.thread(thread)?.log.as_ref());
         let missing = fixed.uncovered;
-        let is_handed_over = self.reader != self.writer;
-        let working = |is_second: bool| {
-            move |segment: Segment| match segment.activity {
-                ThreadActivity::Running if segment.owner == self.connection => fixed.execution,
-                // A worker that has no connection of its own works for whom it was handed.
-                ThreadActivity::Running
-                    if segment.owner == NOBODY && (is_handed_over || is_second) =>
-                {
-                    fixed.execution
-                }
-                ThreadActivity::Running => fixed.queued,
-                ThreadActivity::Idle => fixed.awaits,
-                ThreadActivity::Kept(part) => part,
-            }
+        // Work for no connection is for this request: it has turned to no other.
+        let is_own =
+            |owner: u32| [NOBODY, self.connection].contains(&owner) || self.connection == NOBODY;
+        let working = |segment: Segment| match segment.activity {
+            ThreadActivity::Running if is_own(segment.owner) => fixed.execution,
+            ThreadActivity::Running => fixed.queued,
+            ThreadActivity::Idle => fixed.awaits,
+            ThreadActivity::Kept(part) => part,
         };
-        cover(
-            log_of(self.reader),
-            (self.begin, self.handed_over),
-            missing,
-            working(false),
-            push,
-        );
-        cover(
-            log_of(self.writer),
-            (self.handed_over, self.end),
-            missing,
-            working(true),
-            push,
-        );
+        let first = (self.begin, self.handed_over);
+        cover(log_of(self.reader), first, missing, working, push);
+        let second = (self.handed_over, self.end);
+        cover(log_of(self.writer), second, missing, working, push);
         let returning = |segment: Segment| match segment.activity {
             ThreadActivity::Running => fixed.generator,
             ThreadActivity::Idle => fixed.network,
