@@ -140,7 +140,7 @@ mod tests {
 
     fn description(handling: &str) -> Description {
         let text = format!(
-            "schema_version = 1\nname = \"edge\"\nhosts.edge = {{ cpus = [0, 1] }}\n\
+            "schema_version = 1\nname = \"edge\"\n[hosts.edge]\ncpus = [0, 1]\n\
              [hosts.edge.interrupts.eth0]\n{handling}\n\
              [domains.loop]\nkind = \"process\"\ncommand = [\"a\"]\ncpus = [1]\n"
         );

@@ -245,8 +245,9 @@ impl<'a> Ring<'a> {
         if self.is_shared {
             // Slots that writers took off the count, and of which they drew no index any more.
             let free = self.header.free.load(Ordering::Relaxed);
-            let undrawn = i64::from(self.mask + 1 - drawn) - i64::from(free);
-            unfinished += undrawn.clamp(0, self.mask.into()) as u32;
+            let beyond = i64::from(self.mask + 1 - drawn);
+            // A garbled count is cut to the slots behind those that were drawn.
+            unfinished += (beyond - i64::from(free)).clamp(0, beyond) as u32;
         }
         for offset in 0..drawn {
             match self.ready(read.wrapping_add(offset), arguments) {
