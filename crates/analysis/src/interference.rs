@@ -127,7 +127,7 @@ impl InterferenceLoad {
         saturated(charged.map(|one| one.taken_in(window)).sum())
     }
 
-    /// What is left of the CPU in the long run, rounded down.
+    /// The share of the CPU that sources leave in the long run, rounded down.
     pub fn left(&self) -> Fraction {
         Fraction::new(self.left_of(RATE_PARTS), RATE_PARTS)
     }
@@ -148,12 +148,12 @@ impl InterferenceLoad {
         u64::try_from(sum).unwrap_or(u64::MAX)
     }
 
-    /// What is left of so many parts of [`RATE_PARTS`].
+    /// The remainder of so many parts of [`RATE_PARTS`].
     fn left_of(&self, rate: u64) -> u64 {
         rate.saturating_sub(self.taken_rate())
     }
 
-    /// What the sources may take in a window beyond their rate: one event of each, and as many as one list of distances
+    /// Time that sources may take in a window beyond their rate: one event of each, and as many as one list of distances
     /// has.
     fn burst(&self) -> u128 {
         let burst = |one: &InterferenceBound| {

@@ -49,7 +49,7 @@ impl InterferedTimes {
         times
     }
 
-    /// What the answer for a service takes for granted.
+    /// Assumptions of the answer for a service.
     pub(crate) fn assumption(&self, service: &str) -> Option<&String> {
         self.assumptions.get(service)
     }

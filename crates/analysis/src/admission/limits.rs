@@ -31,7 +31,7 @@ pub struct HostLimits {
     /// The share of each CPU that groups behind servers of SCHED_DEADLINE may have together, as run time and period in
     /// microseconds; `None` if SCHED_DEADLINE's own bound is theirs.
     pub groups_us: Option<(u64, u64)>,
-    /// What takes a CPU before every reservation on it, where it is described.
+    /// Described interference, which takes a CPU before every reservation on it.
     pub interference: BTreeMap<Cpu, InterferenceLoad>,
 }
 
@@ -64,7 +64,7 @@ impl HostLimits {
         self.interference.get(&cpu).cloned().unwrap_or_default()
     }
 
-    /// What interference leaves of a CPU, and the reason in words, if that is less than a bound.
+    /// The share of a CPU that interference leaves, and the reason in words, if it is less than a bound.
     pub(super) fn left_by_interference(
         &self,
         cpu: Cpu,
