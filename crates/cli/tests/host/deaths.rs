@@ -8,8 +8,12 @@ use std::hash::BuildHasher;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use tailbound_linux::process::{send_signal, state_letter};
+
 use crate::bench::{Bench, redis_is_here, signal};
 
+const SIGSTOP: i32 = 19;
+const SIGKILL: i32 = 9;
 /// How many are killed of each kind.
 const DEATHS: u64 = 3;
 /// A run is killed at most so long after it began, or after its reservation was made.
@@ -178,6 +182,15 @@ fn a_command_goes_with_the_one_that_reserved_for_it() {
     }
 }
 
+/// Waits until nobody has the number, or a process that has died.
+fn await_end(process: u32) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while state_letter(process).is_ok_and(|state| state != 'Z') {
+        assert!(Instant::now() < deadline, "process {process} lives on");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 #[test]
 fn status_says_what_is_left_where_daemon_and_watchdog_were_killed_together() {
     let Some(bench) = Bench::enforcing("deaths::together") else {
@@ -193,9 +206,18 @@ fn status_says_what_is_left_where_daemon_and_watchdog_were_killed_together() {
     assert_eq!(applied.status, Some(0), "{}", applied.err);
     let mut client = bench.client().unwrap();
     let watchdog = client.status().unwrap().watchdog.pid.unwrap();
-    let both = [client.daemon_pid(), watchdog].map(|pid| pid.to_string());
-    let killed = Command::new("kill").arg("-KILL").args(both).status();
-    assert!(killed.unwrap().success());
+    // A watchdog that runs on for a moment after its daemon's death would take everything back in it.
+    let deaths = [
+        (watchdog, SIGSTOP),
+        (client.daemon_pid(), SIGKILL),
+        (watchdog, SIGKILL),
+    ];
+    for (process, number) in deaths {
+        send_signal(process, number).unwrap();
+    }
+    for process in [client.daemon_pid(), watchdog] {
+        await_end(process);
+    }
     let left = bench.run(&["status"]);
     let names_it = left.err.contains("left survivor as it was");
     assert!(names_it, "{}", left.err);
