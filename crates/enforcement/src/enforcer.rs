@@ -62,6 +62,19 @@ pub struct DomainStatus {
     pub audit: Option<AuditSummary>,
 }
 
+impl DomainStatus {
+    /// The request that the domain's reservation meets.
+    pub fn request(&self) -> ReservationRequest {
+        ReservationRequest {
+            domain: self.domain.clone(),
+            target: self.target.clone(),
+            interface: self.interface.clone(),
+            backend: self.backend,
+            options: self.options,
+        }
+    }
+}
+
 /// Holds reservations on this host.
 ///
 /// Dropping it reverts all of them. If the process dies instead, [`crate::recover`] does.

@@ -273,11 +273,10 @@ impl SummarySums {
                 .processes
                 .iter()
                 .find(|one| one.threads.iter().any(|own| own.tid == thread));
-            let pid = process.map(|process| process.pid);
-            let domain = header.domains.iter().find(|domain| {
-                domain.threads.contains(&thread)
-                    || pid.is_some_and(|pid| domain.pids.contains(&pid))
-            });
+            // A thread that was born in the recording belongs to a process by its own number at most.
+            let process = process.map_or(thread, |process| process.pid);
+            let mut domains = header.domains.iter();
+            let domain = domains.find(|domain| domain.has(thread, process));
             domain.map(|domain| domain.name.clone())
         };
         let threads = self

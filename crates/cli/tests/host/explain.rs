@@ -20,9 +20,7 @@ use tailbound_model::Cpu;
 use tailbound_recorder::{EventRecorder, RecorderOptions};
 use tailbound_time::Clock;
 use tailbound_trace::explain::{ExplainOptions, Explanation, LatencyCause, explain};
-use tailbound_trace::recording::{
-    KernelRecording, RecordedConnection, RecordedDomain, RecordedLoad, RequestRow,
-};
+use tailbound_trace::recording::{KernelRecording, RecordedConnection, RecordedLoad, RequestRow};
 
 use crate::bench::Bench;
 
@@ -194,15 +192,8 @@ fn provoke(requests: &mut Requests, clients: &mut [Client; 2], pid: u32, folder:
 /// Records while every cause is provoked, `TRIALS` times; the file.
 fn record(bench: &Bench, clients: &mut [Client; 2], pid: u32) -> PathBuf {
     let status = bench.client().unwrap().status().unwrap();
-    let enforced = &status.reservations[0].enforced;
-    let request = tailbound_enforcement::ReservationRequest {
-        domain: enforced.domain.clone(),
-        target: enforced.target.clone(),
-        interface: enforced.interface.clone(),
-        backend: enforced.backend,
-        options: enforced.options,
-    };
-    let domain: RecordedDomain = recorded_domain("store", Some(&enforced.target), Some(&request));
+    let request = status.reservations[0].enforced.request();
+    let domain = recorded_domain(&request.domain, Some(&request.target), Some(&request));
     let path = bench.path().join("causes.trace");
     let options = RecorderOptions {
         started_at: String::new(),

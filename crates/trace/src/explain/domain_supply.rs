@@ -21,7 +21,6 @@ const APART: (u64, u64) = (9, 10);
 #[derive(Clone, Debug)]
 pub(crate) struct WithheldDomain {
     domain: RecordedDomain,
-    processes: BTreeSet<u32>,
     cgroups: BTreeSet<String>,
     frozen: bool,
     throttled: bool,
@@ -33,7 +32,6 @@ impl WithheldDomain {
     pub(crate) fn new(domain: &RecordedDomain) -> Self {
         Self {
             domain: domain.clone(),
-            processes: domain.pids.iter().copied().collect(),
             cgroups: BTreeSet::new(),
             frozen: false,
             throttled: false,
@@ -48,7 +46,7 @@ impl WithheldDomain {
 
     /// Whether a thread of a process belongs to it.
     pub(crate) fn has(&self, thread: u32, process: u32) -> bool {
-        self.processes.contains(&process) || self.domain.threads.contains(&thread)
+        self.domain.has(thread, process)
     }
 
     /// Notes the cgroups of a process's threads, as far as they are of the domain.

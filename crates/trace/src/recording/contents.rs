@@ -89,6 +89,13 @@ pub struct RecordedDomain {
     pub replenished_by: Option<String>,
 }
 
+impl RecordedDomain {
+    /// Whether a thread of a process belongs to the domain.
+    pub fn has(&self, thread: u32, process: u32) -> bool {
+        self.pids.contains(&process) || self.threads.contains(&thread)
+    }
+}
+
 /// A budget in each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedInterface {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Pause, Instant};
 
 use tailbound_control::{Client, DaemonStatus};
-use tailbound_enforcement::{ReservationRequest, state_directory};
+use tailbound_enforcement::state_directory;
 use tailbound_experiment::recorded_run::{
     buffer_kib, call_processes, overhead_lines, recorded_domain, sampler_delays,
 };
@@ -117,15 +117,8 @@ fn domains(wanted: &[String]) -> Result<Vec<RecordedDomain>, Failure> {
 fn in_force(status: &DaemonStatus) -> Vec<RecordedDomain> {
     let reservations = status.reservations.iter();
     let domain = reservations.map(|reservation| {
-        let enforced = &reservation.enforced;
-        let request = ReservationRequest {
-            domain: enforced.domain.clone(),
-            target: enforced.target.clone(),
-            interface: enforced.interface.clone(),
-            backend: enforced.backend,
-            options: enforced.options,
-        };
-        recorded_domain(&enforced.domain, Some(&enforced.target), Some(&request))
+        let request = reservation.enforced.request();
+        recorded_domain(&request.domain, Some(&request.target), Some(&request))
     });
     domain.collect()
 }
