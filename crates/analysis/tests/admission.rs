@@ -36,6 +36,7 @@ impl Owned {
                 priority: Priority(rank),
                 cpus: [CPU].into(),
                 budget_scope: BudgetScope::EachCpu,
+                windows: Vec::new(),
             },
             server: backend.server_kind(),
             on_common_grid: backend.traits().fixed_grid,

@@ -38,6 +38,7 @@ impl Spender {
                 priority: Priority(rank),
                 cpus: cpus.iter().copied().map(Cpu).collect(),
                 budget_scope: BudgetScope::AllCpus,
+                windows: Vec::new(),
             },
         }
     }

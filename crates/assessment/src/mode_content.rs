@@ -6,6 +6,8 @@ use tailbound_model::{
     BudgetScope, Description, DomainKind, Placement, Reservation, Scheduling, Service,
 };
 
+use tailbound_time::Duration;
+
 use crate::AssessmentError;
 use tailbound_analysis::resolution::{ResolvedDomain, interface_of, own_tasks};
 
@@ -18,6 +20,8 @@ pub struct ModeContent<'a> {
     pub reservations: BTreeMap<&'a str, &'a Reservation>,
     /// The kind of each domain, and the number of its virtual CPUs in the mode.
     vcpus: BTreeMap<&'a str, (DomainKind, usize)>,
+    /// The major frame of each domain's host, where it has one.
+    frames: BTreeMap<&'a str, Duration>,
     /// The released tasks: those of services under the service's name, and those that a domain has of its
     /// own under the domain's name, which no service has. A service or domain without any is left out.
     pub services: BTreeMap<&'a str, Service>,
@@ -34,6 +38,7 @@ pub fn modes(description: &Description) -> Vec<ModeContent<'_>> {
         return vec![ModeContent {
             mode: None,
             vcpus: vcpus(description, &described),
+            frames: frames(description),
             reservations: described,
             services: released(description, None),
         }];
@@ -45,6 +50,7 @@ pub fn modes(description: &Description) -> Vec<ModeContent<'_>> {
         ModeContent {
             mode: Some(name.as_str()),
             vcpus: vcpus(description, &reservations),
+            frames: frames(description),
             reservations,
             services: released(description, mode.tasks.as_deref()),
         }
@@ -63,6 +69,15 @@ fn vcpus<'a>(
         (name.as_str(), (domain.kind, vcpus))
     });
     of_each.collect()
+}
+
+fn frames(description: &Description) -> BTreeMap<&str, Duration> {
+    let domains = description.domains.iter();
+    let framed = domains.filter_map(|(name, domain)| {
+        let (_, host) = description.host_of(domain)?;
+        Some((name.as_str(), host.major_frame?))
+    });
+    framed.collect()
 }
 
 /// The services, and the domains' own tasks as services, with those tasks that are in `tasks`; all tasks
@@ -164,7 +179,8 @@ impl ModeContent<'_> {
             .map(|(_, service)| service)
             .collect();
         let backend = reservation.backend;
-        let interface = interface_of(&services, domain, reservation, backend, None)?;
+        let frame = self.frames.get(domain).copied();
+        let interface = interface_of(&services, domain, reservation, backend, (None, frame))?;
         Ok(Some(ResolvedDomain {
             backend,
             interface,

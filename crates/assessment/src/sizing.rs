@@ -725,6 +725,7 @@ impl One<'_> {
             priority: self.priority(),
             cpus: self.cpus(),
             budget_scope: self.budget_scope(),
+            windows: Vec::new(),
         };
         let domain = &self.service.domain;
         let described = self.description.domains.get(domain)?;

@@ -313,6 +313,7 @@ mod tests {
                         priority: Priority(50),
                         cpus: [Cpu(1)].into(),
                         budget_scope: BudgetScope::EachCpu,
+                        windows: Vec::new(),
                     },
                     backend: BackendKind::DsFreeze,
                     options: BackendOptions::default(),

@@ -169,6 +169,7 @@ mod tests {
                 priority: Priority(1),
                 cpus: [Cpu(0)].into(),
                 budget_scope: BudgetScope::EachCpu,
+                windows: Vec::new(),
             },
         };
         let camera = vcpu("camera", 2, 0, 4_000, true);

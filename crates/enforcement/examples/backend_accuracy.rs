@@ -70,6 +70,7 @@ fn main() {
                 priority: Priority::HIGHEST,
                 cpus: [Cpu(options.cpu)].into(),
                 budget_scope: BudgetScope::EachCpu,
+                windows: Vec::new(),
             };
             rows.push(row(kind, &interface, &options, &host));
         }

@@ -145,6 +145,14 @@ impl EnforcementError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdmissionError {
+    /// Windows that cannot be served.
+    #[error("domain \"{domain}\" is no time partition: {reason}")]
+    Windows {
+        /// The domain.
+        domain: String,
+        /// What is wrong with its windows.
+        reason: String,
+    },
     /// There is no room for it.
     #[error(transparent)]
     NoRoom(#[from] AdmissionRefusal),

@@ -281,6 +281,7 @@ impl Managers for FreezeManagers {
                 name: plan.request.domain.clone(),
                 cgroup: manager.cgroup.clone(),
                 other_cpus: manager.other_cpus.iter().copied().collect(),
+                windows: interface.windows.clone(),
                 budget: interface.budget,
                 period: interface.period,
                 priority: interface.priority,
@@ -306,8 +307,9 @@ impl Managers for FreezeManagers {
     ) -> Result<Option<Instant>, ChangeRefused> {
         let (domain, interface) = (&request.domain, &request.interface);
         let at = ChangeAt::ReplenishmentFrom(not_before);
-        let set = |manager: &CpuManager, to: &ResourceInterface| {
-            manager.set_interface(domain, to.budget, to.period, at)
+        let set = |manager: &CpuManager, to: &ResourceInterface| match to.windows.is_empty() {
+            true => manager.set_interface(domain, to.budget, to.period, at),
+            false => manager.set_windows(domain, to.period, &to.windows, not_before),
         };
         let mut in_force_at = None;
         for (place, manager) in self.serving(domain).enumerate() {
@@ -426,6 +428,7 @@ mod tests {
                     priority: Priority(50),
                     cpus: [Cpu(0)].into(),
                     budget_scope: BudgetScope::EachCpu,
+                    windows: Vec::new(),
                 },
                 backend,
                 options: BackendOptions::default(),

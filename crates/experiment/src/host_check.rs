@@ -426,6 +426,7 @@ mod tests {
             priority: Priority(90),
             cpus: [Cpu(cpu)].into(),
             budget_scope: BudgetScope::EachCpu,
+            windows: Vec::new(),
         };
         let backend = BackendKind::default();
         let server_kind = None;

@@ -162,6 +162,7 @@ mod tests {
                     priority: Priority::HIGHEST,
                     cpus: [Cpu(0)].into(),
                     budget_scope: BudgetScope::EachCpu,
+                    windows: Vec::new(),
                 },
                 backend: BackendKind::default(),
                 options: BackendOptions::default(),

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
-use crate::description::{Description, Domain, DomainKind, Scheduling, Task};
+use crate::description::{Description, Domain, Scheduling, Task};
 use crate::host::{Host, Placement};
 use crate::interface::{Cpu, CpuSet, Priority};
 use crate::schema::is_default;
@@ -277,10 +277,10 @@ impl Search<'_> {
                 "leave it out",
             ),
             (
-                "kind",
-                domain.kind == DomainKind::TimePartition,
+                "reservation",
+                (domain.reservation.as_ref()).is_some_and(|it| it.backend.has_windows()),
                 "the policy counts on a whole CPU, not on windows",
-                "choose another kind",
+                "choose another back end",
             ),
         ];
         self.find_all(&against);

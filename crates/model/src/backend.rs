@@ -29,6 +29,9 @@ pub enum BackendKind {
     /// Our deferrable server at fixed priority, throttled by the cgroup v2 freezer.
     #[default]
     DsFreeze,
+    /// A cyclic time partition (ARINC 653): the domain runs in its windows of each major frame alone, and is frozen
+    /// outside of them.
+    TimePartitions,
     /// SCHED_DEADLINE: a hard constant-bandwidth server for one thread per CPU.
     Deadline,
     /// A cgroup v1 real-time group.
@@ -69,6 +72,8 @@ pub enum CpuPromise {
 pub enum Precedence {
     /// Their fixed priorities.
     Priority,
+    /// The window of the major frame in which each of them runs alone.
+    Window,
     /// The earlier end of a period, before all fixed priorities of the host.
     Deadline,
     /// The fair share of ordinary threads.
@@ -320,6 +325,19 @@ const DS_FREEZE: BackendTraits = BackendTraits {
     options: &[],
 };
 
+/// The same manager opens and closes windows. A window passes, used or not, like the budget of a periodic server. Where
+/// the windows lie in the frame makes no difference to its guarantees: in an interval of any length, one window as long
+/// as all of them together gives least.
+const TIME_PARTITIONS: BackendTraits = BackendTraits {
+    name: "time-partitions",
+    title: "time partition, cgroup freezer",
+    precedence: Precedence::Window,
+    server: Some(ServerKind::Periodic),
+    cpus_share_budget: false,
+    kernel_threads: false,
+    ..DS_FREEZE
+};
+
 /// The kernel enforces group budgets at ticks: with periods of 1 ms and below the share was seen to fall from 0.40
 /// to 0.30-0.35. It takes longer periods than are of use. The grid starts anew when a group wakes from idling.
 const RT_GROUP: BackendTraits = BackendTraits {
@@ -402,8 +420,9 @@ const XEN_RTDS: BackendTraits = BackendTraits {
 
 impl BackendKind {
     /// Every back end.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::DsFreeze,
+        Self::TimePartitions,
         Self::Deadline,
         Self::RtGroup,
         Self::Hcbs,
@@ -444,6 +463,7 @@ impl BackendKind {
     pub const fn traits(self) -> &'static BackendTraits {
         match self {
             Self::DsFreeze => &DS_FREEZE,
+            Self::TimePartitions => &TIME_PARTITIONS,
             Self::Deadline => &DEADLINE,
             Self::RtGroup => &RT_GROUP,
             Self::Hcbs => &HCBS,
@@ -465,6 +485,11 @@ impl BackendKind {
     /// Whether its reservations have a budget and a period.
     pub const fn has_budget(self) -> bool {
         self.traits().has_budget
+    }
+
+    /// Whether its reservations are windows of the host's major frame, in place of a budget and a period.
+    pub const fn has_windows(self) -> bool {
+        matches!(self.traits().precedence, Precedence::Window)
     }
 
     /// Whether the back end changes anything of the host at all.
@@ -492,7 +517,7 @@ impl BackendKind {
     pub fn raises_priority(self) -> bool {
         let traits = self.traits();
         match traits.precedence {
-            Precedence::Priority => true,
+            Precedence::Priority | Precedence::Window => true,
             Precedence::Deadline => traits.thread_groups,
             Precedence::FairShare | Precedence::Hypervisor => false,
         }

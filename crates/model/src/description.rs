@@ -156,9 +156,6 @@ pub struct Domain {
     /// Otherwise, a domain whose load is not described is assumed to be idle.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cpu_bound: bool,
-    /// The windows of a time partition in each major frame of its host (kind `time-partition`).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub windows: Vec<Window>,
     /// The CPU time that the domain gets; without a reservation it is best effort.
     #[serde(default)]
     pub reservation: Option<Reservation>,
@@ -237,7 +234,6 @@ impl Domain {
             instances: 1,
             cpus: CpuSet::new(),
             cpu_bound: false,
-            windows: Vec::new(),
             reservation: None,
             scheduling: Scheduling::default(),
             quantum: None,
@@ -279,8 +275,6 @@ pub enum DomainKind {
     LibvirtVm,
     /// A Xen domain, named here as in `xl list`; enforced by back end `xen-rtds` alone.
     XenVm,
-    /// A cyclic time partition, which runs in its windows alone; only simulated.
-    TimePartition,
 }
 
 impl DomainKind {
@@ -323,6 +317,10 @@ pub struct Reservation {
     /// The distance between replenishments; left out with `derive`.
     #[serde(default)]
     pub period: Option<Duration>,
+    /// The windows of a time partition in each major frame of its host, in which alone the domain runs (back end
+    /// `time-partitions`, in place of budget and period).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<Window>,
     /// The rule that takes budget and period from the domain's tasks.
     #[serde(default)]
     pub derive: Option<DerivationRule>,
@@ -364,6 +362,7 @@ impl Reservation {
             budget: None,
             budget_scope: BudgetScope::EachCpu,
             period: None,
+            windows: Vec::new(),
             derive: None,
             margin_points: PercentagePoints::default(),
             priority: Priority::HIGHEST,
@@ -374,16 +373,27 @@ impl Reservation {
         }
     }
 
-    /// The interface, if budget and period are given and not derived.
-    pub fn explicit_interface(&self) -> Option<ResourceInterface> {
+    /// The interface, if budget and period, or windows, are given and not derived. `frame`: the major frame of the host.
+    pub fn explicit_interface(&self, frame: Option<Duration>) -> Option<ResourceInterface> {
+        let (budget, period) = match self.windows.is_empty() {
+            true => (self.budget?, self.period?),
+            false => (total_of(&self.windows), frame?),
+        };
         Some(ResourceInterface {
-            budget: self.budget?,
-            period: self.period?,
+            budget,
+            period,
             priority: self.priority,
             cpus: self.cpus.clone(),
             budget_scope: self.budget_scope,
+            windows: self.windows.clone(),
         })
     }
+}
+
+/// The length of all windows together.
+fn total_of(windows: &[Window]) -> Duration {
+    let lengths = windows.iter().map(|window| window.length);
+    lengths.fold(Duration::ZERO, Duration::saturating_add)
 }
 
 /// A rule that yields budget and period from tasks.

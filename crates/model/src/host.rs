@@ -41,7 +41,7 @@ pub struct Host {
     /// The addresses at which the host listens for agents beside its Unix socket.
     #[serde(default, skip_serializing_if = "is_default")]
     pub agents: AgentListeners,
-    /// The cycle of the windows of the host's time partitions.
+    /// The cycle of the windows of the host's time partitions (back end `time-partitions`).
     #[serde(default)]
     pub major_frame: Option<Duration>,
     /// What takes CPUs from everything that is scheduled there: interrupts, softirqs, kernel threads, host stalls.
@@ -146,6 +146,13 @@ pub struct Window {
     pub offset: Duration,
     /// The length of the window.
     pub length: Duration,
+}
+
+impl Window {
+    /// The end of the window, from the begin of the major frame.
+    pub fn end(&self) -> Duration {
+        self.offset.saturating_add(self.length)
+    }
 }
 
 impl Host {

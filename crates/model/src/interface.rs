@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tailbound_time::{Duration, nanoseconds};
 
+use crate::host::Window;
 use crate::schema::is_default;
 
 /// A logical CPU by the kernel's number.
@@ -138,6 +139,10 @@ pub struct ResourceInterface {
     /// Whether each of the CPUs has this budget, or all of them together.
     #[serde(default, skip_serializing_if = "is_default")]
     pub budget_scope: BudgetScope,
+    /// The windows of each period in which the budget is given, and nowhere else: those of a time partition, whose
+    /// period is the major frame and whose budget is the sum of the windows. Without any, the budget is for any time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<Window>,
 }
 
 /// The form of a resource interface in machine output, in integers of nanoseconds; the description has units.
@@ -152,6 +157,36 @@ pub struct InterfaceInNanoseconds {
     cpus: CpuSet,
     #[serde(default, skip_serializing_if = "is_default")]
     budget_scope: BudgetScope,
+    #[serde(
+        rename = "windows_ns",
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        with = "windows_in_nanoseconds"
+    )]
+    windows: Vec<Window>,
+}
+
+/// Windows in machine output: pairs of offset and length in integers of nanoseconds.
+mod windows_in_nanoseconds {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use tailbound_time::Duration;
+
+    use crate::Window;
+
+    pub(super) fn serialize<S: Serializer>(windows: &[Window], out: S) -> Result<S::Ok, S::Error> {
+        let pairs = windows.iter();
+        let pairs = pairs.map(|window| [window.offset.as_nanos(), window.length.as_nanos()]);
+        pairs.collect::<Vec<_>>().serialize(out)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(input: D) -> Result<Vec<Window>, D::Error> {
+        let pairs = Vec::<[u64; 2]>::deserialize(input)?.into_iter();
+        let windows = pairs.map(|[offset, length]| Window {
+            offset: Duration::from_nanos(offset),
+            length: Duration::from_nanos(length),
+        });
+        Ok(windows.collect())
+    }
 }
 
 impl ResourceInterface {
@@ -164,6 +199,7 @@ impl ResourceInterface {
             priority,
             cpus,
             budget_scope: BudgetScope::EachCpu,
+            windows: Vec::new(),
         }
     }
 

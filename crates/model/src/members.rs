@@ -60,9 +60,7 @@ impl Domain {
                     .or_else(pod)
                     .unwrap_or(Members::Simulated)
             }
-            DomainKind::QemuVm | DomainKind::LibvirtVm | DomainKind::TimePartition => {
-                Members::Simulated
-            }
+            DomainKind::QemuVm | DomainKind::LibvirtVm => Members::Simulated,
             DomainKind::Process if !self.pids.is_empty() => Members::Processes(&self.pids),
             DomainKind::Process if self.command.is_empty() && self.builtin.is_none() => {
                 Members::Simulated

@@ -96,7 +96,7 @@ const SCRAPS: [&str; 62] = [
     "quantum",
     "vcpus",
     "\"global\"",
-    "\"time-partition\"",
+    "\"time-partitions\"",
     "\"../..\"",
     "é",
     "\u{0}",

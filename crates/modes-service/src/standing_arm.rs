@@ -15,6 +15,7 @@ pub(crate) fn standing_arm() -> EnforcementStatus {
             priority: Priority(50),
             cpus: [Cpu(0)].into(),
             budget_scope: BudgetScope::EachCpu,
+            windows: Vec::new(),
         },
         backend: BackendKind::default(),
         options: BackendOptions::default(),

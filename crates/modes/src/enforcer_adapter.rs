@@ -144,6 +144,7 @@ mod tests {
             priority: Priority(10),
             cpus: [Cpu(1)].into(),
             budget_scope: BudgetScope::EachCpu,
+            windows: Vec::new(),
         }
     }
 

@@ -57,6 +57,14 @@ pub enum ReservationError {
     /// A partition that never runs.
     #[error("a time partition without a window never runs; give it at least one")]
     NoWindow,
+    /// More windows than there is room for.
+    #[error("a time partition has {windows} windows in its frame; at most {most} can be served")]
+    TooManyWindows {
+        /// How many it has.
+        windows: usize,
+        /// How many it can have.
+        most: usize,
+    },
     /// A window that does not fit.
     #[error(
         "window {window} of a time partition begins at {offset} and lasts {length} in a frame of {frame}; \

@@ -186,6 +186,7 @@ pub(crate) mod tests {
                     priority: Priority(50),
                     cpus: [Cpu(1)].into(),
                     budget_scope: BudgetScope::EachCpu,
+                    windows: Vec::new(),
                 },
                 backend: BackendKind::DsFreeze,
                 options: Default::default(),

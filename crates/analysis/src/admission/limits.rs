@@ -106,10 +106,10 @@ impl HostLimits {
             Precedence::Deadline if self.has_fair_server => {
                 share.saturating_sub(Fraction::new(kept, of))
             }
-            Precedence::Priority if kind.has_manager() => {
+            Precedence::Priority | Precedence::Window if kind.has_manager() => {
                 Fraction::new(self.real_time.rate_per_mille(), 1_000)
             }
-            Precedence::Deadline | Precedence::Priority => share,
+            Precedence::Deadline | Precedence::Priority | Precedence::Window => share,
         }
     }
 
@@ -131,13 +131,13 @@ impl HostLimits {
             Precedence::Deadline if self.has_fair_server => {
                 format!("{reason}, less 5 % for the fair server")
             }
-            Precedence::Priority if kind.has_manager() => {
+            Precedence::Priority | Precedence::Window if kind.has_manager() => {
                 format!("{reason}; the manager keeps 2 % clear of it")
             }
             Precedence::Priority if kind.traits().books_every_cpu => {
                 format!("{reason}, for the groups of all CPUs together")
             }
-            Precedence::Deadline | Precedence::Priority => reason,
+            Precedence::Deadline | Precedence::Priority | Precedence::Window => reason,
         }
     }
 }

@@ -4,7 +4,8 @@
 //! [`HostLimits`]: enforcement fills it in from the kernel, and for a description the kernel's defaults hold.
 //! Reservations by fixed priorities are judged by response times ([`fixed_priority`]), those by deadlines by
 //! the sum of their bandwidths (hard constant-bandwidth servers: Abeni and Buttazzo 1998; exact), and those
-//! of a hypervisor on all CPUs of a pool by tests of global EDF ([`pool`]). Caps promise nothing, so they
+//! of a hypervisor on all CPUs of a pool by tests of global EDF ([`pool`]). Time partitions get their windows if no two
+//! of them overlap, which is exact. Caps promise nothing, so they
 //! take nothing from guarantees; with all guarantees they fill a CPU at most.
 //!
 //! A back end that books every CPU takes its bandwidth from the kernel's sum on all CPUs, also where its domain never
@@ -23,6 +24,7 @@ mod limits;
 pub mod pool;
 mod real_time_limit;
 mod refusal;
+mod windows;
 
 use std::collections::BTreeSet;
 
@@ -44,6 +46,10 @@ pub const FIXED_PRIORITY_METHOD: &str = "fixed priorities per CPU by response ti
 /// See [`FIXED_PRIORITY_METHOD`].
 pub const DEADLINE_METHOD: &str = "EDF per CPU by the sum of bandwidths (Liu and Layland 1973; Abeni and Buttazzo 1998), exact; with deferrable \
      servers by processor demand with a jitter of period - budget, sufficient";
+
+/// See [`FIXED_PRIORITY_METHOD`].
+pub const WINDOWS_METHOD: &str =
+    "time partitions per CPU by windows of one major frame that do not overlap, exact";
 
 /// A reservation that is there, or asked for.
 #[derive(Clone, Copy, Debug)]
@@ -135,6 +141,11 @@ impl Reserved<'_> {
         self.is_guaranteed() && self.backend.precedence() == Precedence::Priority
     }
 
+    /// Whether its domain is guaranteed time that a real-time thread without a budget could take from it.
+    fn is_beneath_real_time(&self) -> bool {
+        self.is_by_priority() || self.is_guaranteed() && self.backend.has_windows()
+    }
+
     fn holds_on(&self, cpu: Cpu) -> bool {
         self.interface.cpus.contains(&cpu)
     }
@@ -218,6 +229,7 @@ pub fn refusals_on(
     let mut refusals = Vec::new();
     for one in caps_last {
         refusals.extend(mixture(cpu, one, &held));
+        refusals.extend(windows::overlap(cpu, one, &held));
         refusals.extend(unbounded_company(cpu, one, &held));
         refusals.extend(excess(cpu, one, &held, limits));
         held.push(one);
@@ -266,7 +278,7 @@ pub fn company_among(requested: &[Reserved<'_>]) -> Option<AdmissionRefusal> {
     })
 }
 
-/// SCHED_DEADLINE runs before SCHED_FIFO, so it would break the promises of the others.
+/// SCHED_DEADLINE runs before SCHED_FIFO, and a budget would be spent in the windows of others.
 fn mixture(cpu: Cpu, one: &Reserved<'_>, held: &[&Reserved<'_>]) -> Option<AdmissionRefusal> {
     let clash = held.iter().find(|other| {
         one.is_guaranteed()
@@ -279,6 +291,10 @@ fn mixture(cpu: Cpu, one: &Reserved<'_>, held: &[&Reserved<'_>]) -> Option<Admis
         backend: one.backend,
         other: clash.name(),
         other_backend: clash.backend,
+        reason: match one.backend.has_windows() || clash.backend.has_windows() {
+            true => "a budget would be spent in the windows of a time partition",
+            false => "SCHED_DEADLINE threads run before every SCHED_FIFO thread, managers included",
+        },
     })
 }
 
@@ -290,7 +306,8 @@ fn unbounded_company(
     held: &[&Reserved<'_>],
 ) -> Option<AdmissionRefusal> {
     let clash = held.iter().find(|other| {
-        one.is_unbounded() && other.is_by_priority() || one.is_by_priority() && other.is_unbounded()
+        one.is_unbounded() && other.is_beneath_real_time()
+            || one.is_beneath_real_time() && other.is_unbounded()
     })?;
     let (unbounded, other) = match one.is_unbounded() {
         true => (one, *clash),
@@ -502,8 +519,8 @@ fn late_budgets(cpu: Cpu, held: &[&Reserved<'_>], limits: &HostLimits) -> Vec<Ad
     refusals
 }
 
-/// When a domain has got its budget at the latest, counted from a replenishment, beside all that holds on a
-/// CPU; `None` if it has no reservation by fixed priorities there.
+/// When a domain has got its budget at the latest, counted from a replenishment or the begin of a frame, beside all that
+/// holds on a CPU; `None` if it has no reservation by fixed priorities there, nor by windows.
 pub fn budget_response(
     cpu: Cpu,
     domain: &str,
@@ -511,6 +528,10 @@ pub fn budget_response(
     limits: &HostLimits,
 ) -> Option<Duration> {
     let here: Vec<&Reserved<'_>> = held.iter().filter(|one| one.holds_on(cpu)).collect();
+    let own = here.iter().find(|one| one.domain == domain)?;
+    if let Some(last) = own.interface.windows.last() {
+        return Some(last.end());
+    }
     let ranked = Ranked::of(cpu, &here, limits);
     let index = ranked
         .reserved

@@ -118,7 +118,7 @@ pub enum AdmissionRefusal {
     },
     /// Two back ends that spoil each other's promise on one CPU.
     #[error(
-        "CPU {cpu}: domain \"{domain}\" ({backend}) and domain \"{other}\" ({other_backend}) cannot share a CPU: SCHED_DEADLINE threads run before every SCHED_FIFO thread, managers included; use one back end per CPU"
+        "CPU {cpu}: domain \"{domain}\" ({backend}) and domain \"{other}\" ({other_backend}) cannot share a CPU: {reason}; use one back end per CPU"
     )]
     MixedBackends {
         /// The CPU.
@@ -131,5 +131,43 @@ pub enum AdmissionRefusal {
         other: String,
         /// That one's back end.
         other_backend: BackendKind,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// Two time partitions that would run at the same time.
+    #[error(
+        "CPU {cpu}: the window of domain \"{domain}\" from {begin} to {end} of the frame overlaps that of domain \"{other}\" from {other_begin} to {other_end}; move or shorten one of them, or use another CPU"
+    )]
+    WindowsOverlap {
+        /// The CPU.
+        cpu: Cpu,
+        /// The domain asking.
+        domain: String,
+        /// The begin of its window, from the begin of the frame.
+        begin: Duration,
+        /// The end of its window.
+        end: Duration,
+        /// The domain there already.
+        other: String,
+        /// The begin of that one's window.
+        other_begin: Duration,
+        /// The end of that one's window.
+        other_end: Duration,
+    },
+    /// Two time partitions whose frames have different lengths.
+    #[error(
+        "CPU {cpu}: domain \"{domain}\" has windows in a frame of {frame}, and domain \"{other}\" in one of {other_frame}, so that their windows come to overlap; use one frame per CPU"
+    )]
+    FramesDiffer {
+        /// The CPU.
+        cpu: Cpu,
+        /// The domain asking.
+        domain: String,
+        /// Its frame.
+        frame: Duration,
+        /// The domain there already.
+        other: String,
+        /// That one's frame.
+        other_frame: Duration,
     },
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
-use tailbound_model::{Description, Domain, DomainKind, PercentagePoints, Precedence, Variant};
+use tailbound_model::{Description, Domain, PercentagePoints, Precedence, Variant};
 
 use super::{ResolutionError, ResolvedDomain, resolve};
 
@@ -54,8 +54,10 @@ impl Deployment {
             };
             let has_budget = one.backend.has_budget();
             reservation.backend = one.backend;
-            reservation.budget = has_budget.then_some(one.interface.budget);
-            reservation.period = has_budget.then_some(one.interface.period);
+            let in_windows = one.backend.has_windows();
+            reservation.budget = (has_budget && !in_windows).then_some(one.interface.budget);
+            reservation.period = (has_budget && !in_windows).then_some(one.interface.period);
+            reservation.windows = one.interface.windows.clone();
             reservation.derive = None;
             reservation.options = one.options;
             reservation.margin_points = PercentagePoints::default();
@@ -81,7 +83,8 @@ impl Deployment {
             return Vec::new();
         };
         let comes_first = |other: &ResolvedDomain| match other.backend.precedence() {
-            Precedence::FairShare => false,
+            // The windows of others are elsewhere in the frame.
+            Precedence::FairShare | Precedence::Window => false,
             Precedence::Priority => other.interface.priority >= own.interface.priority,
             Precedence::Deadline | Precedence::Hypervisor => true,
         };
@@ -127,8 +130,7 @@ impl Deployment {
 /// of: these stay, since what they give to the inner ones does.
 fn without_neighbours(hosted: &mut Description) {
     let domains = &hosted.domains;
-    let runs =
-        |domain: &Domain| domain.reservation.is_some() || domain.kind == DomainKind::TimePartition;
+    let runs = |domain: &Domain| domain.reservation.is_some();
     let mut kept = BTreeSet::new();
     for (name, _) in domains.iter().filter(|(_, domain)| runs(domain)) {
         let mut at = Some(name);

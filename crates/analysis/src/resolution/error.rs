@@ -25,6 +25,14 @@ pub enum ResolutionError {
         /// The domain.
         domain: String,
     },
+    /// A time partition, such as that of a variant, whose reservation has no windows.
+    #[error(
+        "domain \"{domain}\" is to be a time partition, and its reservation has no `windows`, or its host no `major_frame`"
+    )]
+    NoWindows {
+        /// The domain.
+        domain: String,
+    },
     /// A budget with its margin fell to zero or grew beyond the period.
     #[error(
         "domain \"{domain}\": a margin of {points:+} points makes the budget {budget_ns} ns of a period \

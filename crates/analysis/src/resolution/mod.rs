@@ -124,7 +124,9 @@ fn resolve(
                 .collect();
             let backend = variant.backend.unwrap_or(reservation.backend);
             let margin = variant.margin_points;
-            let interface = interface_of(&services, name, reservation, backend, margin)?;
+            let host = description.host_of(domain);
+            let frame = host.and_then(|(_, host)| host.major_frame);
+            let interface = interface_of(&services, name, reservation, backend, (margin, frame))?;
             let server_kind = reservation.server;
             let one = ResolvedDomain {
                 backend,
@@ -140,7 +142,8 @@ fn resolve(
     Ok(resolved)
 }
 
-/// The interface of one reservation, derived from `services` where it is to be, its margin added.
+/// The interface of one reservation, derived from `services` where it is to be, its margin added. `frame`: the major
+/// frame of the host, if it has one. Another back end than that of the windows has their sum for a budget in each frame.
 /// Where the back end has no budget, budget and period say nothing: a whole CPU.
 ///
 /// # Errors
@@ -150,11 +153,16 @@ pub fn interface_of(
     domain: &str,
     reservation: &Reservation,
     backend: BackendKind,
-    margin: Option<PercentagePoints>,
+    (margin, frame): (Option<PercentagePoints>, Option<Duration>),
 ) -> Result<ResourceInterface, ResolutionError> {
     let points = margin.unwrap_or(reservation.margin_points);
     let without_budget = !backend.has_budget();
-    let (budget, period) = match (reservation.explicit_interface(), reservation.derive) {
+    let given = reservation.explicit_interface(frame);
+    if backend.has_windows() && (reservation.windows.is_empty() || given.is_none()) {
+        let domain = domain.into();
+        return Err(ResolutionError::NoWindows { domain });
+    }
+    let (budget, period) = match (given, reservation.derive) {
         (Some(interface), _) => (interface.budget, interface.period),
         // The margin is added below, in one place for derived and given budgets.
         (None, Some(_)) => virtualization_agnostic(&load_of(services)?, PercentagePoints(0.0))?,
@@ -173,6 +181,10 @@ pub fn interface_of(
         priority: reservation.priority,
         cpus: reservation.cpus.clone(),
         budget_scope: reservation.budget_scope,
+        windows: match backend.has_windows() {
+            true => reservation.windows.clone(),
+            false => Vec::new(),
+        },
     };
     if interface.shares_budget() && !without_budget && !backend.traits().cpus_share_budget {
         return Err(ResolutionError::BudgetScope {
@@ -180,7 +192,9 @@ pub fn interface_of(
             backend,
         });
     }
-    interface.budget = with_margin(domain, &interface, points)?;
+    if interface.windows.is_empty() {
+        interface.budget = with_margin(domain, &interface, points)?;
+    }
     Ok(interface)
 }
 
@@ -229,6 +243,7 @@ mod tests {
             priority: Priority::HIGHEST,
             cpus: (0..cpus).map(Cpu).collect(),
             budget_scope: BudgetScope::AllCpus,
+            windows: Vec::new(),
         };
         with_margin("d", &interface, PercentagePoints(points))
     }

@@ -19,9 +19,6 @@ fn what_is_simulated(description: &Description, domain: &Domain) -> Option<Strin
             "it is inside of `{outer}`, and only simulation knows nested domains"
         ));
     }
-    if domain.kind == DomainKind::TimePartition {
-        return Some("it is a time partition, which is only simulated".into());
-    }
     if domain.aperiodic.is_some() {
         return Some(
             "it has soft tasks beside hard ones (`aperiodic`), which is only simulated".into(),

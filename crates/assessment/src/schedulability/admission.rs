@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tailbound_analysis::SporadicTask;
 use tailbound_analysis::admission::{
-    DEADLINE_METHOD, FIXED_PRIORITY_METHOD, HostLimits, Reserved, budget_response, company, pool,
-    refusals_on, servers_above,
+    DEADLINE_METHOD, FIXED_PRIORITY_METHOD, HostLimits, Reserved, WINDOWS_METHOD, budget_response,
+    company, pool, refusals_on, servers_above,
 };
 use tailbound_analysis::interfaces::MultiprocessorPeriodic;
 use tailbound_analysis::interference::{self, InterferenceLoad};
@@ -179,7 +179,8 @@ impl JudgedReservations {
         let least = priority(self).min(priority(other));
         let by_deadline = |held: &Self| {
             let mut all = held.reservations.values().filter(|one| !one.is_cap());
-            all.any(|one| one.backend.precedence() != Precedence::Priority)
+            let by_priority = [Precedence::Priority, Precedence::Window];
+            all.any(|one| !by_priority.contains(&one.backend.precedence()))
         };
         let all_count = by_deadline(self) || by_deadline(other);
         let is_above = |one: &JudgedReservation| {
@@ -277,6 +278,7 @@ impl JudgedReservations {
         let method = match pooled {
             true => pool::METHOD,
             false if by(Precedence::Deadline) => DEADLINE_METHOD,
+            false if by(Precedence::Window) => WINDOWS_METHOD,
             false => FIXED_PRIORITY_METHOD,
         };
         let method = match load.is_empty() {

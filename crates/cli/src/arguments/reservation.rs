@@ -94,6 +94,7 @@ impl ReservationArguments {
                     priority,
                     cpus,
                     budget_scope: self.budget_scope,
+                    windows: Vec::new(),
                 };
                 fits_in_period(&interface, place)?;
                 Ok(interface)

@@ -141,6 +141,7 @@ impl Stage {
             priority: Priority(40),
             cpus: [Cpu(self.cpu)].into(),
             budget_scope: BudgetScope::EachCpu,
+            windows: Vec::new(),
         }
     }
 

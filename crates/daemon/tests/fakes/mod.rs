@@ -27,6 +27,7 @@ pub fn request(domain: &str) -> ReservationRequest {
             priority: Priority(50),
             cpus: [Cpu(1)].into(),
             budget_scope: BudgetScope::EachCpu,
+            windows: Vec::new(),
         },
         backend: BackendKind::DsFreeze,
         options: BackendOptions::default(),

@@ -175,6 +175,7 @@ impl ModesStage {
                 }
             },
             budget_scope: self.scope,
+            windows: Vec::new(),
         }
     }
 

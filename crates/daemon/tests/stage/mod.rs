@@ -312,6 +312,7 @@ pub fn request_for(pid: u32) -> ReservationRequest {
             priority: Priority(40),
             cpus: [Cpu(cpu)].into(),
             budget_scope: BudgetScope::EachCpu,
+            windows: Vec::new(),
         },
         backend: BackendKind::DsFreeze,
         options: BackendOptions::default(),

@@ -57,9 +57,9 @@ impl Backend for DsFreeze {
         host: &HostCapabilities,
     ) -> Vec<MissingRequirement> {
         let mut missing = self.missing(host);
-        if request.interface.shares_budget() {
-            let needed =
-                "perf events of cgroups, which tell what other CPUs have used of a shared budget";
+        let several = request.interface.cpus.len() > 1;
+        if request.interface.shares_budget() || request.backend.has_windows() && several {
+            let needed = "perf events of cgroups, which tell what a domain has used of other CPUs than its manager's";
             missing.extend(lacking(host, Feature::PerfCgroupEvents, needed));
         }
         missing
@@ -204,10 +204,11 @@ fn one_cpu(request: &ReservationRequest) -> Option<Cpu> {
     }
 }
 
-/// The CPUs of a group that is frozen as a whole: one, or several that share a budget.
+/// The CPUs of a group that is frozen as a whole: one, or several that share a budget or have the same windows.
 fn cpus_of_group(request: &ReservationRequest) -> Result<&CpuSet, AdmissionError> {
     let interface = &request.interface;
-    match interface.cpus.len() == 1 || interface.shares_budget() {
+    let as_a_whole = interface.shares_budget() || request.backend.has_windows();
+    match interface.cpus.len() == 1 || as_a_whole {
         true => Ok(&interface.cpus),
         false => Err(AdmissionError::GroupOnCpus {
             domain: request.domain.clone(),

@@ -11,6 +11,7 @@ mod nice;
 mod none;
 mod rt_group;
 mod target;
+mod time_partitions;
 mod weight;
 mod xen_rtds;
 
@@ -31,6 +32,7 @@ pub use nice::Nice;
 pub use none::Unreserved;
 pub use rt_group::RtGroup;
 pub(crate) use target::{TargetMembers, descendants, descendants_that};
+pub use time_partitions::TimePartitions;
 pub use weight::Weight;
 pub use xen_rtds::XenRtds;
 pub(crate) use xen_rtds::admit_vcpus;
@@ -44,8 +46,9 @@ use crate::{Backend, Change, MissingRequirement, ReservationRequest};
 pub(crate) const THREADED_ROOT_PREFIX: &str = ".threads-";
 
 /// All back ends, the default first.
-pub const ALL: [&dyn Backend; 11] = [
+pub const ALL: [&dyn Backend; 12] = [
     &DsFreeze,
+    &TimePartitions,
     &Deadline,
     &RtGroup,
     &Hcbs,
@@ -62,6 +65,7 @@ pub const ALL: [&dyn Backend; 11] = [
 pub fn backend(kind: BackendKind) -> &'static dyn Backend {
     match kind {
         BackendKind::DsFreeze => &DsFreeze,
+        BackendKind::TimePartitions => &TimePartitions,
         BackendKind::Deadline => &Deadline,
         BackendKind::RtGroup => &RtGroup,
         BackendKind::Hcbs => &Hcbs,

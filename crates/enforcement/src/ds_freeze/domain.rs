@@ -5,6 +5,7 @@ mod escape;
 mod rest;
 mod stop_control;
 mod usage_meter;
+mod windows;
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsFd;
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::perf::CgroupAlarm;
 use tailbound_linux::thread::PollSet;
-use tailbound_model::{Cpu, Priority};
+use tailbound_model::{Cpu, Priority, Window};
 use tailbound_time::{Clock, Duration, Instant};
 use tailbound_trigger::trigger;
 
@@ -33,6 +34,7 @@ use super::pace::Pace;
 use tailbound_reservation::metered_server::{
     Actions, ChangeAt, ClosedPeriod, FixedGridServer, ServerParameters, StopLead, Switch,
 };
+use tailbound_reservation::window_server::WindowServer;
 
 /// The smallest budget that is served: stopping takes about a tenth of it.
 pub const SMALLEST_BUDGET: Duration = Duration::from_micros(100);
@@ -61,6 +63,9 @@ pub struct ServedDomain {
     pub cgroup: PathBuf,
     /// The CPUs beside the manager's that share the budget.
     pub other_cpus: Vec<Cpu>,
+    /// The windows of each period in which alone the domain runs, if it is a time partition: the period is the frame
+    /// then, and the budget their sum.
+    pub windows: Vec<Window>,
     /// CPU time per period, on all CPUs together.
     pub budget: Duration,
     /// The distance between replenishments.
@@ -104,6 +109,8 @@ pub(super) struct ServedState {
     pace: Pace,
     shortest_poll: Duration,
     server: Option<FixedGridServer>,
+    /// Of a time partition, in place of `server`.
+    windows: Option<WindowServer>,
     next_look: Option<Instant>,
     rest: Option<DomainRest>,
     used_before: Duration,
@@ -131,8 +138,11 @@ impl ServedState {
         let cpus = domain.other_cpus.len() as u64 + 1;
         let parameters = checked_parameters(&domain.name, domain.budget, domain.period, cpus)?;
         let stop = StopControl::open(domain)?;
-        let meter = UsageMeter::open(domain, cpu)?;
+        let mut meter = UsageMeter::open(domain, cpu)?;
+        let windows = windows::server_of(domain, &mut meter)?;
         let alarm = match options.detection {
+            // Windows pass by the clock, used or not.
+            _ if windows.is_some() => None,
             // The use of other CPUs sets off no alarm here: the clock tells when the budget can be used up at the
             // earliest.
             _ if cpus > 1 => None,
@@ -149,7 +159,7 @@ impl ServedState {
             }
         };
         let ledger = Arc::new(Ledger::new());
-        ledger.set_polling(alarm.is_none() && cpus == 1);
+        ledger.set_polling(alarm.is_none() && cpus == 1 && windows.is_none());
         Ok(Self {
             name: domain.name.clone(),
             number: OPENED.fetch_add(1, Ordering::Relaxed),
@@ -171,6 +181,7 @@ impl ServedState {
             pace: Pace::default(),
             shortest_poll: options.shortest_poll,
             server: None,
+            windows,
             next_look: None,
             rest: None,
             used_before: Duration::ZERO,
@@ -200,6 +211,9 @@ impl ServedState {
 
     /// When the manager has to be back for this domain.
     pub(super) fn next_wake(&self) -> Instant {
+        if let Some(windows) = &self.windows {
+            return self.next_wake_of(windows);
+        }
         let Some(server) = &self.server else {
             return Instant::ORIGIN;
         };
@@ -231,6 +245,10 @@ impl ServedState {
             return false;
         }
         self.ledger.count_wake_up();
+        if self.windows.is_some() {
+            self.serve_windows(now);
+            return true;
+        }
         if self.boost.is_some_and(|boost| boost.until <= now) {
             self.unboost(now);
         }
@@ -329,6 +347,10 @@ impl ServedState {
 
     /// Lets the server say anew what is to be done.
     fn ask_again(&mut self, now: Instant) {
+        if let Some(windows) = &mut self.windows {
+            windows.forget_switch();
+            return self.serve_windows(now);
+        }
         let used = self.used();
         let Some(server) = &mut self.server else {
             return;
@@ -364,6 +386,12 @@ impl ServedState {
         newly
     }
 
+    /// Whether it would run, were it not held: it has budget left, or a window is open.
+    fn has_time(&self) -> bool {
+        let has_budget = self.server.as_ref().is_some_and(|it| !it.is_frozen());
+        has_budget || self.windows.as_ref().is_some_and(WindowServer::is_open)
+    }
+
     /// Stops it, whatever budget it has, until [`ServedState::release`].
     pub(super) fn hold(&mut self, now: Instant) {
         if self.held_since.is_some() {
@@ -374,8 +402,7 @@ impl ServedState {
         self.end_rest(now, used);
         self.held_since = Some(now);
         self.stop_watching();
-        let running = self.server.as_ref().is_some_and(|s| !s.is_frozen());
-        if running {
+        if self.has_time() {
             self.switch(Switch::Freeze, now);
         }
     }
@@ -385,7 +412,7 @@ impl ServedState {
         let Some(since) = self.held_since.take() else {
             return;
         };
-        if self.server.as_ref().is_some_and(|it| !it.is_frozen()) {
+        if self.has_time() {
             self.ledger.note_hold(now.saturating_since(since));
         }
         self.ask_again(now);
@@ -457,6 +484,9 @@ impl ServedState {
         self.ledger.count_failure();
         if let Some(server) = &mut self.server {
             server.forget_switch();
+        }
+        if let Some(windows) = &mut self.windows {
+            windows.forget_switch();
         }
         // Try again soon, but never in a loop without a pause.
         self.next_look = Some(now + self.shortest_poll.max(STALL));

@@ -5,11 +5,32 @@ use std::path::PathBuf;
 
 use tailbound_linux::perf::AlarmError;
 use tailbound_linux::thread::ThreadError;
+use tailbound_reservation::ReservationError;
 use tailbound_time::Duration;
 
 /// Why a manager did not start, or did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum ManagerError {
+    /// Windows of a frame of another length than that which all partitions of the host have.
+    #[error(
+        "domain \"{domain}\" has windows in a frame of {frame}; windows of a frame of {asked} need a new reservation"
+    )]
+    Frame {
+        /// The domain.
+        domain: String,
+        /// Its frame.
+        frame: Duration,
+        /// The other one.
+        asked: Duration,
+    },
+    /// Windows that cannot be served.
+    #[error("domain \"{domain}\": {cause}")]
+    Windows {
+        /// The domain.
+        domain: String,
+        /// What is wrong with them.
+        cause: ReservationError,
+    },
     /// The thread could not be pinned or given its priority.
     #[error("the manager of CPU {cpu} cannot run as it must: {cause}")]
     Thread {

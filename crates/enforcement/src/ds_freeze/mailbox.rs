@@ -13,6 +13,7 @@ use tailbound_time::{Clock, Duration, Instant};
 
 use super::domain::ServedState;
 use tailbound_reservation::metered_server::{ChangeAt, ServerParameters};
+use tailbound_reservation::window_server::FrameWindows;
 
 /// So long a requester looks for the answer without sleeping: to be woken takes longer than most
 /// answers do.
@@ -33,6 +34,12 @@ pub(super) enum ManagerRequest {
         name: String,
         parameters: ServerParameters,
         at: ChangeAt,
+    },
+    /// Change the windows of a time partition, from the first begin of a frame on that is not before an instant.
+    ChangeWindows {
+        name: String,
+        windows: Box<FrameWindows>,
+        from: Instant,
     },
 }
 

@@ -10,7 +10,7 @@ use tailbound_linux::clock::{Monotonic, cpu_time_of_thread, sleep_until};
 use tailbound_linux::memory::{lock_touched_pages, touch_stack};
 use tailbound_linux::process::own_thread;
 use tailbound_linux::thread::{make_current_thread_fifo, pin_current_thread};
-use tailbound_model::Cpu;
+use tailbound_model::{Cpu, Window};
 use tailbound_shared_memory::Doorbell;
 use tailbound_time::{Clock, Duration, Instant};
 
@@ -25,6 +25,7 @@ use super::ledger::{Ledger, LedgerSnapshot};
 use super::mailbox::{MOST_NOTES, ManagerReply, ManagerRequest, Note, ask, open_mailbox};
 use super::service_loop::{MOST_DOMAINS, ServiceLoop, SharedLoop};
 use tailbound_reservation::metered_server::{ChangeAt, MOST_PENDING, StopLead};
+use tailbound_reservation::window_server::FrameWindows;
 
 /// How long a manager may take to answer: far beyond any stall of a host that is worth serving.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -102,6 +103,8 @@ struct ServedHandle {
     ledger: Arc<Ledger>,
     stop: Arc<StopControl>,
     budget_seqlock: Arc<BudgetSeqlock>,
+    /// The length of the frame of a time partition.
+    frame: Option<Duration>,
 }
 
 /// The manager of one CPU. Dropping it stops it and leaves every domain thawed.
@@ -298,6 +301,45 @@ impl CpuManager {
         }
     }
 
+    /// Changes the windows of a time partition while it runs, from the first begin of a frame on that is not before an
+    /// instant; when that is in force. The length of the frame stays: all partitions of a host have one.
+    ///
+    /// # Errors
+    /// [`ManagerError::Frame`], [`ManagerError::Windows`], [`ManagerError::Unknown`], [`ManagerError::Pending`], [`ManagerError::Unresponsive`].
+    pub fn set_windows(
+        &self,
+        domain: &str,
+        frame: Duration,
+        windows: &[Window],
+        from: Instant,
+    ) -> Result<Instant, ManagerError> {
+        let served = self.lock();
+        let handle = served.get(domain).ok_or_else(|| self.unknown(domain))?;
+        if let Some(own) = handle.frame.filter(|own| *own != frame) {
+            return Err(ManagerError::Frame {
+                domain: domain.into(),
+                frame: own,
+                asked: frame,
+            });
+        }
+        let windows = FrameWindows::new(frame, windows).map_err(|cause| ManagerError::Windows {
+            domain: domain.into(),
+            cause,
+        })?;
+        match self.ask(ManagerRequest::ChangeWindows {
+            name: domain.into(),
+            windows: Box::new(windows),
+            from,
+        })? {
+            ManagerReply::InForce(instant) => Ok(instant),
+            ManagerReply::Full => Err(ManagerError::Pending {
+                domain: domain.into(),
+                limit: MOST_PENDING,
+            }),
+            _ => Err(self.unknown(domain)),
+        }
+    }
+
     /// Lets a domain run whatever budget it has, until [`CpuManager::unboost`], for `at_most` and no
     /// longer than [`LONGEST_BOOST`] in all, however often it is asked for meanwhile; what it uses then
     /// comes from no budget. With `if_exhausted` only from when its budget is used up, if that is so by
@@ -427,6 +469,7 @@ fn handle_of(state: &ServedState) -> ServedHandle {
         ledger: Arc::clone(&state.ledger),
         stop: Arc::clone(&state.stop),
         budget_seqlock: Arc::clone(&state.budget_seqlock),
+        frame: state.frame(),
     }
 }
 

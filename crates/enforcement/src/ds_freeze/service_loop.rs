@@ -242,6 +242,17 @@ impl ServiceLoop {
                 let in_force_at = domain.change(*parameters, *at);
                 in_force_at.map_or(ManagerReply::Full, ManagerReply::InForce)
             }
+            ManagerRequest::ChangeWindows {
+                name,
+                windows,
+                from,
+            } => {
+                let Some(domain) = self.domains.iter_mut().find(|d| d.name == *name) else {
+                    return ManagerReply::Unknown;
+                };
+                let in_force_at = domain.change_windows(**windows, *from, Monotonic.now());
+                in_force_at.map_or(ManagerReply::Full, ManagerReply::InForce)
+            }
         }
     }
 

@@ -184,6 +184,7 @@ mod tests {
                     priority: Priority(1),
                     cpus: [Cpu(0)].into(),
                     budget_scope: BudgetScope::EachCpu,
+                    windows: Vec::new(),
                 },
                 backend: BackendKind::None,
                 options: BackendOptions::default(),

@@ -5,7 +5,9 @@ use tailbound_linux::HostCapabilities;
 use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
 use tailbound_linux::process::{children_of, run_times, threads_of};
 use tailbound_linux::scheduling::{SchedulingSetting, scheduling_of, set_affinity, set_scheduling};
-use tailbound_model::{BackendKind, BackendOptions, BudgetScope, Cpu, Priority, ResourceInterface};
+use tailbound_model::{
+    BackendKind, BackendOptions, BudgetScope, Cpu, Priority, ResourceInterface, Window,
+};
 use tailbound_time::{Clock, Duration, Instant};
 
 use super::program::{Program, Role};
@@ -99,9 +101,32 @@ impl Bench<'_> {
                 priority: Priority(50),
                 cpus: [Cpu(self.cpu)].into(),
                 budget_scope: BudgetScope::EachCpu,
+                windows: match self.back_end.kind().has_windows() {
+                    true => vec![Window {
+                        offset: Duration::ZERO,
+                        length: self.budget,
+                    }],
+                    false => Vec::new(),
+                },
             },
             backend: self.back_end.kind(),
             options: BackendOptions::default(),
+        }
+    }
+
+    /// Gives an interface other windows of another period, or the sum of them as a budget.
+    fn resize(
+        &self,
+        interface: &mut ResourceInterface,
+        windows: &[(Duration, Duration)],
+        period: Duration,
+    ) {
+        interface.budget = windows.iter().map(|(_, length)| *length).sum();
+        interface.period = period;
+        if self.back_end.kind().has_windows() {
+            let windows = windows.iter().copied();
+            let windows = windows.map(|(offset, length)| Window { offset, length });
+            interface.windows = windows.collect();
         }
     }
 
@@ -467,8 +492,16 @@ fn changes_its_interface(bench: &Bench<'_>) -> Result<Outcome, String> {
         enforcer
             .apply(std::slice::from_ref(&request))
             .map_err(|error| error.to_string())?;
-        request.interface.budget = bench.budget / 2 * 3;
-        request.interface.period = bench.period * 2;
+        let (half, whole) = (bench.budget / 2, bench.budget);
+        let (windows, period) = match bench.back_end.kind().has_windows() {
+            // The frame stays as it is.
+            true => (
+                vec![(Duration::ZERO, half), (bench.period / 2, whole)],
+                bench.period,
+            ),
+            false => (vec![(Duration::ZERO, half * 3)], bench.period * 2),
+        };
+        bench.resize(&mut request.interface, &windows, period);
         let changed = enforcer.change(DOMAIN, &request.interface);
         changed.map_err(|error| error.to_string())?;
         let share = bench.share(&[busy.pid()], start, end);
@@ -597,12 +630,12 @@ fn gives_back_what_it_held(bench: &Bench<'_>) -> Result<Outcome, String> {
     let busy = Program::start(bench.spinning(1), end, &[]);
     let (mut enforcer, _directory) = bench.enforcer();
     let smallest = bench.budget.min(bench.period / 10 * 2);
-    let with = |domain: &str, busy: &Program, priority, budget: Duration| {
+    let with = |domain: &str, busy: &Program, priority, (offset, budget)| {
         let mut request = bench.request(Target::Processes(vec![busy.pid()]));
         request.domain = domain.into();
         request.interface.priority = Priority(priority);
-        request.interface.budget = budget;
-        request.interface.period = bench.period * 2;
+        let windows = [(offset, budget)];
+        bench.resize(&mut request.interface, &windows, bench.period * 2);
         request
     };
     let apply = |enforcer: &mut Enforcer, requests: &[ReservationRequest]| {
@@ -610,15 +643,20 @@ fn gives_back_what_it_held(bench: &Bench<'_>) -> Result<Outcome, String> {
         applied.map(drop).map_err(|error| error.to_string())
     };
     for _ in 0..4 {
-        let first = with("conformance-first", &first, 60, smallest);
-        let busy = with(DOMAIN, &busy, 40, bench.period);
+        let first = with("conformance-first", &first, 60, (Duration::ZERO, smallest));
+        let busy = with(DOMAIN, &busy, 40, (bench.period / 2, bench.period));
         apply(&mut enforcer, &[first.clone(), busy])?;
         sleep_until(Monotonic.now() + bench.period * 3).unwrap();
         enforcer.revert_all().map_err(|error| error.to_string())?;
         apply(&mut enforcer, &[first])?;
         // What a kernel does at the end of the period in which a thread lost its reservation is done by then.
         sleep_until(Monotonic.now() + bench.period * 3).unwrap();
-        let second = with("conformance-second", &second, 50, smallest);
+        let second = with(
+            "conformance-second",
+            &second,
+            50,
+            (bench.period * 3 / 2, smallest),
+        );
         apply(&mut enforcer, &[second])?;
         enforcer.revert_all().map_err(|error| error.to_string())?;
     }

@@ -4,6 +4,7 @@
 //! cannot run. They assert shares and order, never times on their own.
 
 mod boosts;
+mod partitions;
 mod rests;
 mod shares;
 

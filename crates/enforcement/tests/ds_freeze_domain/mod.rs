@@ -219,6 +219,7 @@ impl TestDomain {
             period,
             priority: Priority(50),
             demoted: Vec::new(),
+            windows: Vec::new(),
             first_replenishment: None,
         }
     }

@@ -84,6 +84,7 @@ impl Stage {
                 priority: Priority(PRIORITY),
                 cpus: [Cpu(home(host))].into(),
                 budget_scope: BudgetScope::EachCpu,
+                windows: Vec::new(),
             },
             backend,
             options: BackendOptions::default(),

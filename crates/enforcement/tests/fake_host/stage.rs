@@ -5,7 +5,9 @@ use std::path::Path;
 use super::fake_kernel::{FakeKernel, FakeManagers, V2_ROOT};
 use tailbound_enforcement::{Enforcer, ReservationRequest, SchedulingSetting, Target};
 use tailbound_linux::HostCapabilities;
-use tailbound_model::{BackendKind, BackendOptions, BudgetScope, Cpu, Priority, ResourceInterface};
+use tailbound_model::{
+    BackendKind, BackendOptions, BudgetScope, Cpu, Priority, ResourceInterface, Window,
+};
 use tailbound_time::Duration;
 
 /// The processes of [`host`], with their threads.
@@ -64,6 +66,10 @@ pub fn enforcer_on(kernel: &FakeKernel, host: HostCapabilities, directory: &Path
     Enforcer::with_parts(host, kernel, managers, directory.into()).unwrap()
 }
 
+pub fn window(offset: Duration, length: Duration) -> Window {
+    Window { offset, length }
+}
+
 pub fn interface(budget_ms: u64, period_ms: u64, priority: u8, cpus: &[u32]) -> ResourceInterface {
     ResourceInterface {
         budget: Duration::from_millis(budget_ms),
@@ -71,15 +77,20 @@ pub fn interface(budget_ms: u64, period_ms: u64, priority: u8, cpus: &[u32]) -> 
         priority: Priority(priority),
         cpus: cpus.iter().copied().map(Cpu).collect(),
         budget_scope: BudgetScope::EachCpu,
+        windows: Vec::new(),
     }
 }
 
+/// The request for an interface, whose budget a time partition has in one window at the begin of the frame.
 pub fn request(
     domain: &str,
     target: Target,
-    interface: ResourceInterface,
+    mut interface: ResourceInterface,
     backend: BackendKind,
 ) -> ReservationRequest {
+    if backend.has_windows() {
+        interface.windows = vec![window(Duration::ZERO, interface.budget)];
+    }
     ReservationRequest {
         domain: domain.into(),
         target,

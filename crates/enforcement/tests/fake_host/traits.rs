@@ -7,7 +7,7 @@ use tailbound_enforcement::{Change, Plan, ReservationRequest, Site, Target};
 use tailbound_model::{BackendKind, Precedence};
 use tailbound_time::Duration;
 
-use super::stage::{enforcer, interface, request, state_directory};
+use super::stage::{enforcer, interface, request, state_directory, window};
 use super::xen::xen;
 
 /// A request for one thread of a process, or for one virtual CPU of a Xen domain, whichever the kind takes.
@@ -60,6 +60,9 @@ fn lengths_outside_the_table_are_refused() {
         let is_taken = |budget, period| {
             let mut request = smallest(kind);
             (request.interface.budget, request.interface.period) = (budget, period);
+            for window in &mut request.interface.windows {
+                window.length = budget;
+            }
             backend(kind).check_interface(&request, &host).is_ok()
         };
         let usual = Duration::from_millis(100);
@@ -88,8 +91,12 @@ fn budgets_beyond_a_cpu_are_refused() {
         let (kernel, directory) = (xen(), state_directory());
         let mut enforcer = enforcer(&kernel, directory.path());
         let (mut one, mut other) = (smallest(kind), smallest(kind));
-        for request in [&mut one, &mut other] {
+        for (request, offset) in [(&mut one, 0), (&mut other, 40)] {
             request.interface = interface(60, 100, 80, &[1]);
+            if kind.has_windows() {
+                let offset = Duration::from_millis(offset);
+                request.interface.windows = vec![window(offset, request.interface.budget)];
+            }
         }
         other.domain = "other".into();
         other.target = match kind.precedence() {

@@ -30,6 +30,7 @@ fn half(cpu: u32) -> Standing {
             priority: Priority(50),
             cpus: [Cpu(cpu)].into(),
             budget_scope: BudgetScope::EachCpu,
+            windows: Vec::new(),
         },
         backend: BackendKind::RtGroup,
         options: BackendOptions::default(),

@@ -143,6 +143,7 @@ fn scheduling(
         }
         (
             BackendKind::DsFreeze
+            | BackendKind::TimePartitions
             | BackendKind::RtGroup
             | BackendKind::Hcbs
             | BackendKind::Deadline,

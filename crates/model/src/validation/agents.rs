@@ -2,7 +2,7 @@
 
 use super::Check;
 use super::agent_tasks::agent_tasks;
-use crate::description::{Domain, DomainKind};
+use crate::description::Domain;
 use crate::mode_changes::{AgentDescription, AgentPlace, ChangePolicy, ModeChanges};
 use crate::parser::KeyPath;
 
@@ -99,9 +99,7 @@ fn missing(check: &mut Check<'_>, place: &KeyPath, name: &str, domain: &Domain) 
         .filter(|task| differs(task))
         .map(|task| format!("`{task}`"))
         .collect();
-    let only_simulated = domain.aperiodic.is_some()
-        || domain.inside.is_some()
-        || domain.kind == DomainKind::TimePartition;
+    let only_simulated = domain.aperiodic.is_some() || domain.inside.is_some();
     if !switched.is_empty() && !only_simulated {
         check.warning(
             place,

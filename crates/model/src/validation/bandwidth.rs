@@ -1,8 +1,8 @@
 //! Reservations against what their tasks need, and against each other where they are only simulated.
 //!
 //! Whether a CPU holds its reservations is the question of the admission in `tailbound-analysis`. The
-//! admission does not judge CPUs with time partitions, hosts with global placement and domains inside of others:
-//! what is simulated there has to fit by its sum.
+//! admission does not judge hosts with global placement and domains inside of others: what is simulated there has to fit
+//! by its sum.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use tailbound_time::Fraction;
 
 use super::Check;
 use super::share::{in_percent, points, ratio};
-use crate::description::{Description, Domain, DomainKind, Reservation, Task};
+use crate::description::{Description, Reservation, Task};
 use crate::host::{Host, HostScheduling, Placement};
 use crate::interface::{BudgetScope, Cpu};
 use crate::mode::Mode;
@@ -161,9 +161,12 @@ fn share_of(check: &Check<'_>, held: &ModeReservation<'_>) -> Fraction {
         CpuPromise::WholeCpus => return Fraction::WHOLE,
         CpuPromise::Budget => {}
     }
-    if let (Some(budget), Some(period)) = (reservation.budget, reservation.period) {
+    let domain = check.description.domains.get(held.domain);
+    let host = domain.and_then(|domain| check.description.host_of(domain));
+    let frame = host.and_then(|(_, host)| host.major_frame);
+    if let Some(interface) = reservation.explicit_interface(frame) {
         // A budget longer than its period is complained about where it stands.
-        return ratio(budget.min(period), period);
+        return ratio(interface.budget_on_one_cpu(), interface.period);
     }
     if reservation.derive.is_none() {
         return Fraction::ZERO;
@@ -210,7 +213,7 @@ struct PoolShare<'a> {
     domain: &'a str,
     place: KeyPath,
     share: Fraction,
-    /// The reservation; none of a time partition, nor of an agent.
+    /// The reservation; none of an agent.
     reservation: Option<&'a Reservation>,
     /// Whether it is what the domain's agent takes beside the reservation.
     is_agent: bool,
@@ -243,7 +246,8 @@ fn total_per_pool<'a>(check: &mut Check<'a>, in_mode: &str, held: &ModeReservati
         let total = total.fold(Fraction::ZERO, |sum, one| sum + one);
         let (whole, name) = whole_of(check, *pool, held);
         let Some(last) = parts.last() else { continue };
-        if total <= whole || is_for_admission(pool, parts) {
+        // The admission judges CPUs.
+        if total <= whole || matches!(pool, Pool::Cpu(..)) {
             continue;
         }
         fits = false;
@@ -255,25 +259,14 @@ fn total_per_pool<'a>(check: &mut Check<'a>, in_mode: &str, held: &ModeReservati
                 in_percent(total),
                 shares.join(" + ")
             ),
-            match pool {
-                Pool::Cpu(..) => "reservations on a CPU sum up to at most 100%; shorten \
-budgets, lengthen periods, or use another CPU"
-                    .to_owned(),
-                _ => format!(
-                    "reservations there sum up to at most {}; shorten budgets or lengthen \
+            format!(
+                "reservations there sum up to at most {}; shorten budgets or lengthen \
 periods",
-                    in_percent(whole)
-                ),
-            },
+                in_percent(whole)
+            ),
         );
     }
     fits
-}
-
-/// Whether the admission judges the pool: a CPU without time partitions.
-fn is_for_admission(pool: &Pool<'_>, parts: &[PoolShare<'_>]) -> bool {
-    let mut parts = parts.iter();
-    matches!(pool, Pool::Cpu(..)) && parts.all(|part| part.is_agent || part.reservation.is_some())
 }
 
 /// Who holds how much of what.
@@ -298,13 +291,6 @@ fn pools<'a>(
             });
         };
         let place = KeyPath::root().key("domains").key(name);
-        if domain.kind == DomainKind::TimePartition {
-            let share = share_of_windows(domain, host);
-            for cpu in description.cpus_of(domain) {
-                let here = place.key("windows");
-                hold(Pool::Cpu(host_name, cpu), share, &here, None, false);
-            }
-        }
         let Some(one) = held.get(name.as_str()) else {
             continue;
         };
@@ -359,13 +345,7 @@ fn whole_of<'a>(
         if let Some(one) = held.get(name) {
             return share_of(check, one);
         }
-        let domain = description.domains.get(name);
-        let windows = domain.filter(|domain| domain.kind == DomainKind::TimePartition);
-        let windows = windows.and_then(|domain| {
-            let (_, host) = description.host_of(domain)?;
-            Some(share_of_windows(domain, host))
-        });
-        windows.unwrap_or(Fraction::WHOLE)
+        Fraction::WHOLE
     };
     match pool {
         Pool::Cpu(_, cpu) => (Fraction::WHOLE, format!("CPU {cpu}")),
@@ -380,15 +360,6 @@ fn whole_of<'a>(
         Pool::PinnedInside(name, cpu) => (outer(name), format!("`{name}` on CPU {cpu}")),
         Pool::Inside(name, index) => (outer(name), format!("virtual CPU {index} of `{name}`")),
     }
-}
-
-fn share_of_windows(domain: &Domain, host: &Host) -> Fraction {
-    let Some(frame) = host.major_frame else {
-        return Fraction::ZERO;
-    };
-    let windows = domain.windows.iter();
-    let shares = windows.map(|window| ratio(window.length, frame));
-    shares.fold(Fraction::ZERO, |sum, one| sum + one)
 }
 
 fn same_priority(check: &mut Check<'_>, cpu: Cpu, in_mode: &str, parts: &[PoolShare<'_>]) {

@@ -24,7 +24,7 @@ pub(super) fn domains(check: &mut Check<'_>) {
             DomainKind::Container => container(check, &place, name, domain),
             // The load of a domain that something else runs, or that is only simulated, is described by tasks,
             // services and `cpu_bound`.
-            DomainKind::QemuVm | DomainKind::LibvirtVm | DomainKind::TimePartition => {
+            DomainKind::QemuVm | DomainKind::LibvirtVm => {
                 programs(
                     check,
                     &place,

@@ -1,7 +1,6 @@
 //! Hosts.
 
 use super::{Check, interrupts};
-use crate::description::DomainKind;
 use crate::host::{Host, Placement};
 use crate::interface::CpuSet;
 use crate::parser::KeyPath;
@@ -81,12 +80,15 @@ fn overheads(check: &mut Check<'_>, place: &KeyPath, host: &Host) {
     }
 }
 
-/// The major frame and the kind `time-partition` need each other.
+/// The major frame and the time partitions need each other.
 fn frame(check: &mut Check<'_>, place: &KeyPath, name: &str, host: &Host) {
     let description = check.description;
     let is_here = |place: Option<(&str, &Host)>| place.is_some_and(|(other, _)| other == name);
-    let partitioned = description.domains.values().any(|domain| {
-        domain.kind == DomainKind::TimePartition && is_here(description.host_of(domain))
+    let reservations = check.reservations();
+    let partitioned = reservations.iter().any(|(_, domain, reservation)| {
+        let domain = description.domains.get(*domain);
+        let host = domain.and_then(|domain| description.host_of(domain));
+        reservation.backend.has_windows() && is_here(host)
     });
     let here = place.key("major_frame");
     match host.major_frame {
@@ -96,7 +98,7 @@ fn frame(check: &mut Check<'_>, place: &KeyPath, name: &str, host: &Host) {
                 check.error(
                     &here,
                     "no domain of this host is a time partition",
-                    "leave `major_frame` out, or describe domains of kind \"time-partition\"",
+                    "leave `major_frame` out, or reserve windows (back end \"time-partitions\")",
                 );
             }
         }

@@ -63,7 +63,6 @@ pub(crate) fn findings<'a>(
     hosts::hosts(&mut check);
     domains::domains(&mut check);
     nesting::nesting(&mut check);
-    partitions::partitions(&mut check);
     own_tasks::own_tasks(&mut check);
     aperiodic::aperiodic(&mut check);
     reservations::reservations(&mut check);

@@ -1,61 +1,98 @@
-//! Time partitions.
+//! The windows of time partitions.
 
 use tailbound_time::Duration;
 
 use super::Check;
-use crate::description::{Domain, DomainKind};
+use crate::BackendKind;
+use crate::description::Reservation;
 use crate::parser::KeyPath;
 
-/// Checks the windows of the time partitions, each on its own and against each other.
-pub(super) fn partitions(check: &mut Check<'_>) {
-    for (place, name, domain) in check.domains() {
-        if domain.kind != DomainKind::TimePartition {
-            if !domain.windows.is_empty() {
-                check.error(
-                    &place.key("windows"),
-                    "windows are for time partitions",
-                    "leave them out, or set kind = \"time-partition\"",
-                );
-            }
-            continue;
+/// Checks the windows of a reservation. Whether those of different domains overlap is the question of the admission.
+pub(super) fn windows(
+    check: &mut Check<'_>,
+    place: &KeyPath,
+    name: &str,
+    reservation: &Reservation,
+) {
+    let here = place.key("windows");
+    let backend = reservation.backend;
+    if !backend.has_windows() {
+        if !reservation.windows.is_empty() {
+            let right = BackendKind::names(BackendKind::has_windows);
+            check.error(
+                &here,
+                format!("the back end {backend} has no windows"),
+                format!("leave them out, or set backend = \"{right}\""),
+            );
         }
-        partition(check, &place, name, domain);
-        against_others(check, &place, name, domain);
+        return;
     }
-}
-
-fn partition(check: &mut Check<'_>, place: &KeyPath, name: &str, domain: &Domain) {
-    if domain.windows.is_empty() {
+    instead_of_budgets(check, place, reservation);
+    if reservation.windows.is_empty() {
         check.error(
             place,
             "the time partition has no window, so it never runs",
             "add `windows`, such as [{ offset = \"0ms\", length = \"4ms\" }]",
         );
     }
-    let held = check
-        .reservations()
-        .into_iter()
-        .find(|(_, held, _)| *held == name);
-    if let Some((reserved, _, _)) = held {
+    let domain = check.description.domains.get(name);
+    if domain.is_some_and(|domain| domain.inside.is_some()) {
         check.error(
-            &reserved,
-            "a time partition gets its windows and no reservation",
-            "leave the reservation out, or choose another kind",
-        );
-    }
-    if domain.inside.is_some() {
-        check.error(
-            &place.key("inside"),
+            &here,
             "the windows of a time partition are those of the host",
-            "leave `inside` out, or give the domain a reservation in place of windows",
+            "leave `inside` of the domain out, or give it a budget and a period in place of windows",
         );
     }
-    let frame = check.description.host_of(domain);
-    let frame = frame.and_then(|(_, host)| host.major_frame);
+    if domain.is_some_and(|domain| domain.agent.is_some()) {
+        check.error(
+            &here,
+            "an agent stands still with its time partition, so that it does not answer the host in time",
+            "leave `agent` of the domain out; windows change without one",
+        );
+    }
+    let host = domain.and_then(|domain| check.description.host_of(domain));
+    let frame = host.and_then(|(_, host)| host.major_frame);
+    in_order(check, &here, reservation, frame);
+}
+
+/// Complains of the keys that say in another way how much a partition gets.
+fn instead_of_budgets(check: &mut Check<'_>, place: &KeyPath, reservation: &Reservation) {
+    let given = [
+        ("budget", reservation.budget.is_some()),
+        ("period", reservation.period.is_some()),
+        ("derive", reservation.derive.is_some()),
+        ("margin_points", reservation.margin_points.0 != 0.0),
+    ];
+    for (key, _) in given.into_iter().filter(|(_, given)| *given) {
+        check.error(
+            &place.key(key),
+            "a time partition gets its windows, in each major frame of the host",
+            format!("leave `{key}` out, or choose a back end with budgets"),
+        );
+    }
+}
+
+fn in_order(
+    check: &mut Check<'_>,
+    here: &KeyPath,
+    reservation: &Reservation,
+    frame: Option<Duration>,
+) {
+    let least = reservation.backend.traits().smallest_budget;
     let mut end = Duration::ZERO;
-    for (index, window) in domain.windows.iter().enumerate() {
-        let here = place.key("windows").index(index);
+    for (index, window) in reservation.windows.iter().enumerate() {
+        let here = here.index(index);
         check.above_zero(&here.key("length"), "the window", window.length);
+        if window.length < least && !window.length.is_zero() {
+            check.error(
+                &here.key("length"),
+                format!(
+                    "the window of {} is too short to be opened and closed",
+                    window.length
+                ),
+                format!("a window lasts at least \"{least}\""),
+            );
+        }
         if window.offset < end {
             check.error(
                 &here.key("offset"),
@@ -74,39 +111,6 @@ fn partition(check: &mut Check<'_>, place: &KeyPath, name: &str, domain: &Domain
                 "shorten it, or lengthen `major_frame` of the host",
             );
             return;
-        }
-    }
-}
-
-/// Complains of windows that overlap those of a partition that stands before it.
-fn against_others(check: &mut Check<'_>, place: &KeyPath, name: &str, domain: &Domain) {
-    let description = check.description;
-    let mine = description.cpus_of(domain);
-    let host = description.host_of(domain).map(|(name, _)| name);
-    let others = description.domains.iter();
-    for (rival, other) in others.take_while(|(other, _)| *other != name) {
-        let together = other.kind == DomainKind::TimePartition
-            && description.host_of(other).map(|(name, _)| name) == host
-            && description
-                .cpus_of(other)
-                .intersection(&mine)
-                .next()
-                .is_some();
-        if !together {
-            continue;
-        }
-        let clash = domain.windows.iter().position(|window| {
-            let end = window.offset.saturating_add(window.length);
-            other.windows.iter().any(|theirs| {
-                window.offset < theirs.offset.saturating_add(theirs.length) && theirs.offset < end
-            })
-        });
-        if let Some(index) = clash {
-            check.error(
-                &place.key("windows").index(index),
-                format!("the window overlaps one of `{rival}` on the same CPU"),
-                "move or shorten one of them, or use another CPU",
-            );
         }
     }
 }

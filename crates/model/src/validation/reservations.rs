@@ -3,7 +3,7 @@
 use tailbound_time::Duration;
 
 use super::domains::within_host;
-use super::{Check, given};
+use super::{Check, given, partitions};
 use crate::description::{Domain, DomainKind, Reservation, Scheduling};
 use crate::host::{HostScheduling, Placement};
 use crate::interface::{BudgetScope, ServerKind, longest_budget};
@@ -14,6 +14,7 @@ use crate::{BackendKind, BackendOptions, CpuPromise, Precedence};
 pub(super) fn reservations(check: &mut Check<'_>) {
     for (place, name, reservation) in check.reservations() {
         amounts(check, &place, reservation);
+        partitions::windows(check, &place, name, reservation);
         budget_scope(check, &place, reservation);
         options(check, &place, reservation);
         if reservation.derive.is_some() {
@@ -63,6 +64,9 @@ fn amounts(check: &mut Check<'_>, place: &KeyPath, reservation: &Reservation) {
                 format!("leave `{key}` out, or choose another back end"),
             );
         }
+        return;
+    }
+    if reservation.backend.has_windows() {
         return;
     }
     given_keys(check, place, &given);

@@ -332,7 +332,9 @@ fn command_domain() -> impl Strategy<Value = Domain> {
 
 fn reservation() -> impl Strategy<Value = Reservation> {
     use BackendKind::{CfsQuota, Nice, Weight};
-    let on_hosts = |kind: &BackendKind| kind.precedence() != Precedence::Hypervisor;
+    // Windows go with the frame of a host; `good/host.toml` has some.
+    let on_hosts =
+        |kind: &BackendKind| kind.precedence() != Precedence::Hypervisor && !kind.has_windows();
     let backend = prop::sample::select(Vec::from_iter(
         BackendKind::ALL.into_iter().filter(on_hosts),
     ));
@@ -343,6 +345,7 @@ fn reservation() -> impl Strategy<Value = Reservation> {
             backend,
             budget: has_budget.then_some(budget),
             period: has_budget.then_some(period),
+            windows: Vec::new(),
             derive: None,
             budget_scope: BudgetScope::EachCpu,
             server: None,

@@ -243,6 +243,7 @@ fn interface(budget: Duration, index: usize) -> ResourceInterface {
         priority: Priority(80 - index as u8),
         cpus: [Cpu(DOMAIN_CPU)].into(),
         budget_scope: BudgetScope::EachCpu,
+        windows: Vec::new(),
     }
 }
 

@@ -34,6 +34,7 @@ fn local(mode: &str, domain: &str, budget_ms: u64) -> DomainMode {
             priority: Priority(10),
             cpus: [Cpu(0)].into(),
             budget_scope: BudgetScope::EachCpu,
+            windows: Vec::new(),
         },
         tasks: [format!("{domain}-{mode}"), format!("{domain}-always")].into(),
     }

@@ -244,6 +244,7 @@ mod tests {
             priority: Priority(10),
             cpus: [Cpu(0)].into(),
             budget_scope: BudgetScope::EachCpu,
+            windows: Vec::new(),
         }
     }
 

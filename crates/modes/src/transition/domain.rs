@@ -133,6 +133,7 @@ mod tests {
                 priority: Priority(50),
                 cpus: [Cpu(1), Cpu(3)].into(),
                 budget_scope: BudgetScope::AllCpus,
+                windows: Vec::new(),
             },
             tasks: ["hold".to_owned()].into(),
         };

@@ -38,6 +38,7 @@ pub fn interface(budget_ms: u64) -> ResourceInterface {
         priority: Priority(50),
         cpus: [Cpu(0)].into(),
         budget_scope: BudgetScope::EachCpu,
+        windows: Vec::new(),
     }
 }
 

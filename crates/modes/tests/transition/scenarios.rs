@@ -82,6 +82,7 @@ fn mode(text: &str, cpu: Cpu) -> (DomainMode, &str) {
             priority: Priority(10),
             cpus: [cpu].into(),
             budget_scope: BudgetScope::EachCpu,
+            windows: Vec::new(),
         },
         tasks: tasks.split_whitespace().map(str::to_owned).collect(),
     };

@@ -35,6 +35,7 @@ pub fn mode(name: &str, budget_us: u64, period_us: u64, tasks: &[&str]) -> Domai
             priority: Priority(10),
             cpus: [Cpu(0)].into(),
             budget_scope: BudgetScope::EachCpu,
+            windows: Vec::new(),
         },
         tasks: tasks.iter().map(|task| (*task).to_owned()).collect(),
     }

@@ -181,6 +181,7 @@ fn result(
         priority: Priority::HIGHEST,
         cpus: BTreeSet::from([Cpu(1)]),
         budget_scope: BudgetScope::EachCpu,
+        windows: Vec::new(),
     });
     VariantResult {
         variant: variant.into(),

@@ -22,7 +22,7 @@ impl Windows {
         phase: Duration,
         budget: &mut Budget,
     ) -> Result<Self, ReservationError> {
-        check(&windows, budget.period_ns)?;
+        check_windows(&windows, budget.period_ns)?;
         let mut windows = Self {
             windows,
             phase_ns: phase.as_nanos() % budget.period_ns,
@@ -84,7 +84,7 @@ impl Replenishment for Windows {
 }
 
 /// Windows are in order, within the frame, and none is empty.
-fn check(windows: &[Window], frame_ns: u64) -> Result<(), ReservationError> {
+pub(crate) fn check_windows(windows: &[Window], frame_ns: u64) -> Result<(), ReservationError> {
     if windows.is_empty() {
         return Err(ReservationError::NoWindow);
     }

@@ -1,6 +1,6 @@
 //! Time partitions: domains that run in windows of the major frame.
 
-use tailbound_model::{Domain, DomainKind};
+use tailbound_model::Domain;
 
 use super::layout::ReservationNode;
 use super::mapping::Mapping;
@@ -18,14 +18,15 @@ impl SimulatedSubsystem for TimePartitions {
         domain: &Domain,
         group: &mut ReservationNode,
     ) -> Result<bool, HostError> {
-        if domain.kind != DomainKind::TimePartition {
+        let windowed = domain.reservation.as_ref();
+        let Some(reservation) = windowed.filter(|it| it.backend.has_windows()) else {
             return Ok(false);
-        }
+        };
         let Some(frame) = mapping.host.major_frame else {
             let host = mapping.name.to_owned();
             return Err(HostError::NoFrame { host });
         };
-        group.rule = Rule::Windows(domain.windows.clone());
+        group.rule = Rule::Windows(reservation.windows.clone());
         group.period = frame;
         Ok(true)
     }

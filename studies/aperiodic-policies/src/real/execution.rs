@@ -176,6 +176,7 @@ fn request(set: &Set, means: Means, cpu: u32, pid: u32) -> Option<ReservationReq
             priority: Priority(priority(Band::Server, 0)),
             cpus: [Cpu(cpu)].into(),
             budget_scope: BudgetScope::EachCpu,
+            windows: Vec::new(),
         },
         backend: means.backend()?,
         options: BackendOptions::default(),

@@ -214,6 +214,7 @@ mod tests {
                 priority: Priority(1),
                 cpus: [Cpu(cpu)].into(),
                 budget_scope: BudgetScope::EachCpu,
+                windows: Vec::new(),
             },
             backend: BackendKind::DsFreeze,
             options: BackendOptions::default(),

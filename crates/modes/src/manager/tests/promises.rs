@@ -216,6 +216,7 @@ fn table(drawn: &[Drawn], settings: Settings) -> ModeTable {
             priority: Priority(10),
             cpus: [Cpu(0)].into(),
             budget_scope: BudgetScope::EachCpu,
+            windows: Vec::new(),
         },
         tasks: [format!("{}-{mode}", name(index))].into(),
     };

@@ -1,0 +1,124 @@
+//! Time partitions on the host: each runs in its windows, and others in theirs.
+
+use super::*;
+use tailbound_enforcement::ds_freeze::LedgerSnapshot;
+use tailbound_model::Window;
+
+/// How often shares are measured where they are not what they should be: the host may stand still meanwhile.
+const ATTEMPTS: u32 = 4;
+
+fn window(offset_ms: u64, length_ms: u64) -> Window {
+    Window {
+        offset: Duration::from_millis(offset_ms),
+        length: Duration::from_millis(length_ms),
+    }
+}
+
+fn partition(domain: &TestDomain, name: &str, windows: &[Window]) -> ServedDomain {
+    let budget = windows.iter().map(|window| window.length).sum();
+    ServedDomain {
+        windows: windows.to_vec(),
+        ..domain.served(name, budget, PERIOD)
+    }
+}
+
+/// The CPU time that a partition used in its windows and outside of them, from the window on that is served when both
+/// partitions are busy.
+fn inside_and_outside(ledger: &LedgerSnapshot, first: u64) -> (f64, f64) {
+    let settled = ledger.latest.iter().filter(|closed| closed.index >= first);
+    let (mut used, mut outside, mut length) = (0, 0, 0);
+    for closed in settled {
+        used += closed.used.as_nanos();
+        outside += closed.overrun.as_nanos();
+        length += closed.budget.as_nanos() * (closed.skipped + 1);
+    }
+    let length = length.max(1) as f64;
+    (used as f64 / length, outside as f64 / length)
+}
+
+fn two_partitions(test: &str) -> Option<Result<(), String>> {
+    let (one, other) = (format!("{test}-one"), format!("{test}-other"));
+    let (mut first, mut second) = (domain_for(&one)?, domain_for(&other)?);
+    let served = [
+        partition(&first, &one, &[window(0, 2), window(7, 2)]),
+        partition(&second, &other, &[window(2, 5)]),
+    ];
+    let manager = manager_for(test, &served, Detection::Automatic)?;
+    for domain in [&mut first, &mut second] {
+        domain.start(Load::busy(test_cpu(), 2, LOAD_AT_MOST), AS_LOAD);
+    }
+    let ledger = |name: &str| manager.ledger(name).expect("served");
+    eventually("both partitions use their windows", || {
+        ledger(&one).depletions >= 4 && ledger(&other).depletions >= 4
+    });
+    let begun = [&one, &other].map(|name| ledger(name).latest.last().map_or(0, |one| one.index));
+    pause(1_000);
+    let ended = [&one, &other].map(|name| ledger(name));
+    manager.stop().expect("stop");
+    assert!(
+        !is_frozen(&first) && !is_frozen(&second),
+        "{test}: stop has to thaw"
+    );
+    for (ledger, begun) in ended.iter().zip(begun) {
+        assert_eq!(ledger.failures, 0, "{test}");
+        assert!(ledger.latest.iter().all(|closed| closed.debt.is_zero()));
+        let (inside, outside) = inside_and_outside(ledger, begun + 1);
+        if inside < 0.95 || outside > 0.02 {
+            return Some(Err(format!("{inside:.4} inside, {outside:.4} outside")));
+        }
+    }
+    Some(Ok(()))
+}
+
+#[test]
+fn partitions_have_their_windows_to_themselves() {
+    let test = "partitions_have_their_windows_to_themselves";
+    let _alone = crate::alone();
+    let mut seen = Vec::new();
+    for _ in 0..ATTEMPTS {
+        match two_partitions(test) {
+            None | Some(Ok(())) => return,
+            Some(Err(why)) => seen.push(why),
+        }
+    }
+    panic!("{test}: {seen:#?}");
+}
+
+#[test]
+fn windows_change_at_the_begin_of_a_frame() {
+    let test = "windows_change_at_the_begin_of_a_frame";
+    let _alone = crate::alone();
+    let Some(domain) = domain_for(test) else {
+        return;
+    };
+    let served = [partition(&domain, test, &[window(0, 2)])];
+    let Some(manager) = manager_for(test, &served, Detection::Automatic) else {
+        return;
+    };
+    let ledger = || manager.ledger(test).expect("served");
+    eventually("windows pass", || ledger().periods >= 3);
+    let later = Monotonic.now() + Duration::from_millis(35);
+    let changed = manager.set_windows(test, PERIOD, &[window(5, 1), window(8, 1)], later);
+    let in_force_at = changed.expect("a change");
+    assert!(in_force_at >= later);
+    assert_eq!(in_force_at.as_nanos() % PERIOD.as_nanos(), 0);
+    eventually("windows of both kinds pass", || {
+        let latest = ledger().latest;
+        let after = latest.iter().filter(|one| one.grid_start >= in_force_at);
+        after.count() >= 4
+    });
+    let other = manager.set_windows(test, PERIOD * 2, &[window(5, 1)], later);
+    assert!(
+        matches!(other, Err(ManagerError::Frame { .. })),
+        "{other:?}"
+    );
+    for closed in ledger().latest {
+        let into = closed.grid_start.as_nanos() % PERIOD.as_nanos() / 1_000_000;
+        let is_new = closed.grid_start >= in_force_at;
+        let expected: &[u64] = if is_new { &[5, 8] } else { &[0] };
+        assert!(expected.contains(&into), "{closed:?}");
+        assert!(closed.replenished_at >= closed.grid_start, "{closed:?}");
+    }
+    manager.stop().expect("stop");
+    assert!(!is_frozen(&domain));
+}

@@ -1,0 +1,411 @@
+//! The windows of a time partition as a manager opens and closes them: the rule of `time-partitions`.
+//!
+//! It knows no kernel: whoever drives it tells the time and the CPU time that the domain has used in total, and carries
+//! out the [`Switch`] that comes back. Frames begin at the multiples of their length on the one clock of the host, so
+//! that the windows of all partitions, on all CPUs, lie in one common frame (ARINC 653: the major time frame).
+//!
+//! A window passes whether it is used or not, and whoever comes late to it has that much less of it: no part of a window
+//! is made up for, since the time behind it belongs to others.
+
+use tailbound_model::Window;
+use tailbound_time::{Duration, Instant};
+
+use crate::ReservationError;
+use crate::metered_server::{ClosedPeriod, MOST_PENDING, Switch};
+use crate::rules::windows::check_windows;
+
+/// So many windows a partition has in one frame at most.
+pub const MOST_WINDOWS: usize = 32;
+
+/// The windows of a partition in each frame. It has a fixed size: a manager that takes it up does not allocate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameWindows {
+    frame: Duration,
+    windows: [Window; MOST_WINDOWS],
+    count: usize,
+}
+
+/// A window of one frame on the clock of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FramedWindow {
+    /// Its place among all windows since the clock began.
+    index: u64,
+    begin: Instant,
+    end: Instant,
+}
+
+impl FrameWindows {
+    /// The windows of a frame.
+    ///
+    /// # Errors
+    /// Windows that are none, too many, out of order, overlapping, or longer than the frame.
+    pub fn new(frame: Duration, windows: &[Window]) -> Result<Self, ReservationError> {
+        check_windows(windows, frame.as_nanos())?;
+        if windows.len() > MOST_WINDOWS {
+            return Err(ReservationError::TooManyWindows {
+                windows: windows.len(),
+                most: MOST_WINDOWS,
+            });
+        }
+        let nothing = Window {
+            offset: Duration::ZERO,
+            length: Duration::ZERO,
+        };
+        let mut fixed = [nothing; MOST_WINDOWS];
+        fixed[..windows.len()].copy_from_slice(windows);
+        Ok(Self {
+            frame,
+            windows: fixed,
+            count: windows.len(),
+        })
+    }
+
+    /// The distance between the begins of frames.
+    pub fn frame(&self) -> Duration {
+        self.frame
+    }
+
+    /// The window that is open at an instant, or else the next one.
+    fn at_or_after(&self, now: Instant) -> FramedWindow {
+        let frame_ns = self.frame.as_nanos();
+        let frames = now.as_nanos() / frame_ns;
+        let into = Duration::from_nanos(now.as_nanos() % frame_ns);
+        let own = &self.windows[..self.count];
+        let place = own.iter().position(|window| into < window.end());
+        let (frames, place) = match place {
+            Some(place) => (frames, place),
+            None => (frames.saturating_add(1), 0),
+        };
+        let begin_of_frame = Instant::from_nanos(frames.saturating_mul(frame_ns));
+        let window = own[place];
+        FramedWindow {
+            index: frames
+                .saturating_mul(self.count as u64)
+                .saturating_add(place as u64),
+            begin: begin_of_frame.saturating_add(window.offset),
+            end: begin_of_frame.saturating_add(window.end()),
+        }
+    }
+}
+
+/// The state of one time partition.
+#[derive(Clone, Debug)]
+pub struct WindowServer {
+    windows: FrameWindows,
+    /// The windows that hold from the first begin of a frame on that is not before an instant, one after the other.
+    pending: [Option<(Instant, FrameWindows)>; MOST_PENDING],
+    /// The window that is open.
+    open: Option<FramedWindow>,
+    /// What is known of the window that was opened last; none before the first.
+    latest: Option<ClosedPeriod>,
+    /// What the domain had used when the latest window was opened, or closed.
+    used_at_edge: Duration,
+    next_edge: Instant,
+    /// Whether the domain is stopped; `None` before the first switch and after one that failed.
+    frozen: Option<bool>,
+}
+
+impl WindowServer {
+    /// The server of a partition that has used `used` so far. Whether the domain runs is not known, so the first step says.
+    pub fn new(windows: FrameWindows, used: Duration) -> Self {
+        Self {
+            windows,
+            pending: [None; MOST_PENDING],
+            open: None,
+            latest: None,
+            used_at_edge: used,
+            next_edge: Instant::ORIGIN,
+            frozen: None,
+        }
+    }
+
+    /// When a window is opened or closed next.
+    pub fn next_edge(&self) -> Instant {
+        self.next_edge
+    }
+
+    /// Whether a window is open.
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// The length of the frame.
+    pub fn frame(&self) -> Duration {
+        self.windows.frame
+    }
+
+    /// Forgets whether the domain is stopped: the last switch failed, or somebody else switched.
+    pub fn forget_switch(&mut self) {
+        self.frozen = None;
+    }
+
+    /// Goes on with other windows of a frame of the same length, from the first begin of a frame on that is not before
+    /// an instant; when that is. `None` if too many changes wait already, or the frame is another one.
+    pub fn change(
+        &mut self,
+        windows: FrameWindows,
+        from: Instant,
+        now: Instant,
+    ) -> Option<Instant> {
+        if windows.frame != self.windows.frame {
+            return None;
+        }
+        let frame_ns = self.windows.frame.as_nanos();
+        let latest = self.pending.iter().flatten().map(|(at, _)| *at).max();
+        let passed = now.as_nanos() / frame_ns;
+        let next = Instant::from_nanos(passed.saturating_add(1).saturating_mul(frame_ns));
+        let from = from.max(next).max(latest.unwrap_or(Instant::ORIGIN));
+        let frames = from.as_nanos().div_ceil(frame_ns);
+        let in_force_at = Instant::from_nanos(frames.saturating_mul(frame_ns));
+        // Of two changes at one begin of a frame the later one holds.
+        let same = self
+            .pending
+            .iter()
+            .position(|one| matches!(one, Some((at, _)) if *at == in_force_at));
+        let place = same.or_else(|| self.pending.iter().position(Option::is_none))?;
+        self.pending[place] = Some((in_force_at, windows));
+        self.next_edge = self.next_edge.min(in_force_at);
+        Some(in_force_at)
+    }
+
+    /// Does what is due by `now`, when the domain has used `used` in total: what to switch, and the window whose
+    /// account is complete, which is that before the one that opens.
+    pub fn advance(
+        &mut self,
+        now: Instant,
+        used: Duration,
+    ) -> (Option<Switch>, Option<ClosedPeriod>) {
+        let mut complete = None;
+        if let Some(open) = self.open.filter(|open| open.end <= now) {
+            self.close(open, now, used);
+        }
+        self.take_up_changes(now);
+        let next = self.windows.at_or_after(now);
+        let is_open = next.begin <= now;
+        if is_open && self.open != Some(next) {
+            // A change may have cut the open window short.
+            if let Some(open) = self.open {
+                self.close(open, now, used);
+            }
+            complete = self.begin(next, now, used);
+        } else if !is_open && self.open.is_some() {
+            if let Some(open) = self.open {
+                self.close(open, now, used);
+            }
+        }
+        let edge = if is_open { next.end } else { next.begin };
+        let changes = self.pending.iter().flatten().map(|(at, _)| *at);
+        self.next_edge = changes.fold(edge, Instant::min);
+        debug_assert!(self.next_edge > now, "what is due has been done");
+        let frozen = !is_open;
+        let switch = (self.frozen != Some(frozen)).then_some(match frozen {
+            true => Switch::Freeze,
+            false => Switch::Thaw,
+        });
+        self.frozen = Some(frozen);
+        (switch, complete)
+    }
+
+    fn take_up_changes(&mut self, now: Instant) {
+        while let Some(place) = self.first_due(now) {
+            if let Some((_, windows)) = self.pending[place].take() {
+                self.windows = windows;
+            }
+        }
+    }
+
+    /// The earliest change that is due.
+    fn first_due(&self, now: Instant) -> Option<usize> {
+        let waiting = self.pending.iter().enumerate();
+        let due = waiting.filter_map(|(place, one)| one.as_ref().map(|(at, _)| (*at, place)));
+        due.filter(|(at, _)| *at <= now)
+            .min()
+            .map(|(_, place)| place)
+    }
+
+    /// Opens a window; the account of the one before, to which belongs what was used in between.
+    fn begin(
+        &mut self,
+        window: FramedWindow,
+        now: Instant,
+        used: Duration,
+    ) -> Option<ClosedPeriod> {
+        let between = used.saturating_sub(self.used_at_edge);
+        let complete = self.latest.take().map(|mut before| {
+            before.overrun = before.overrun.saturating_add(between);
+            before.skipped = window.index.saturating_sub(before.index.saturating_add(1));
+            before
+        });
+        self.open = Some(window);
+        self.used_at_edge = used;
+        self.latest = Some(ClosedPeriod {
+            index: window.index,
+            grid_start: window.begin,
+            replenished_at: now,
+            budget: window.end.saturating_since(window.begin),
+            ..ClosedPeriod::default()
+        });
+        complete
+    }
+
+    /// Closes the open window. What the domain has used since the end of the window is an overrun: at most as long as
+    /// whoever closes it is late.
+    fn close(&mut self, open: FramedWindow, now: Instant, used: Duration) {
+        let used_in_it = used.saturating_sub(self.used_at_edge);
+        if let Some(latest) = &mut self.latest {
+            latest.used = used_in_it;
+            latest.overrun = now.saturating_since(open.end).min(used_in_it);
+            latest.depleted = used_in_it >= latest.budget.scaled_down(95, 100);
+        }
+        self.open = None;
+        self.used_at_edge = used;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(us: u64) -> Instant {
+        Instant::from_nanos(us * 1_000)
+    }
+
+    fn us(us: u64) -> Duration {
+        Duration::from_micros(us)
+    }
+
+    fn windows(frame: u64, pairs: &[(u64, u64)]) -> FrameWindows {
+        let windows = pairs.iter().map(|(offset, length)| Window {
+            offset: us(*offset),
+            length: us(*length),
+        });
+        FrameWindows::new(us(frame), &windows.collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn a_partition_runs_in_its_windows_and_the_account_says_how_late() {
+        let mut server = WindowServer::new(windows(1_500, &[(700, 800)]), us(0));
+        // The clock is in the frame from 3,000 on, before its window.
+        assert_eq!(
+            server.advance(at(3_100), us(0)),
+            (Some(Switch::Freeze), None)
+        );
+        assert_eq!(server.next_edge(), at(3_700));
+        assert_eq!(server.advance(at(3_705), us(0)), (Some(Switch::Thaw), None));
+        assert_eq!(server.next_edge(), at(4_500));
+        assert_eq!(
+            server.advance(at(4_502), us(797)),
+            (Some(Switch::Freeze), None)
+        );
+        let (switch, closed) = server.advance(at(5_200), us(800));
+        assert_eq!(switch, Some(Switch::Thaw));
+        let closed = closed.unwrap();
+        assert_eq!((closed.lateness(), closed.budget), (us(5), us(800)));
+        // 2 us after the end, and 3 us while it stood still.
+        assert_eq!(
+            (closed.used, closed.overrun, closed.depleted),
+            (us(797), us(5), true)
+        );
+    }
+
+    #[test]
+    fn windows_that_touch_across_the_frame_are_one_run_and_two_accounts() {
+        let mut server = WindowServer::new(windows(1_000, &[(0, 200), (800, 200)]), us(0));
+        assert_eq!(server.advance(at(5_900), us(0)).0, Some(Switch::Thaw));
+        let (switch, closed) = server.advance(at(6_000), us(100));
+        assert_eq!((switch, closed.unwrap().used), (None, us(100)));
+        assert_eq!(server.next_edge(), at(6_200));
+        assert_eq!(server.advance(at(6_200), us(300)).0, Some(Switch::Freeze));
+    }
+
+    #[test]
+    fn windows_that_pass_unserved_are_counted() {
+        let mut server = WindowServer::new(windows(1_000, &[(0, 200), (500, 100)]), us(0));
+        server.advance(at(2_000), us(0));
+        server.advance(at(2_200), us(200));
+        let (switch, closed) = server.advance(at(4_010), us(200));
+        assert_eq!(switch, Some(Switch::Thaw));
+        assert_eq!(closed.unwrap().skipped, 3);
+    }
+
+    #[test]
+    fn other_windows_hold_from_the_begin_of_a_frame_on() {
+        let mut server = WindowServer::new(windows(1_000, &[(0, 500)]), us(0));
+        server.advance(at(2_100), us(0));
+        let late = windows(1_000, &[(500, 500)]);
+        assert_eq!(server.change(late, at(2_900), at(2_200)), Some(at(3_000)));
+        assert_eq!(server.advance(at(2_500), us(300)).0, Some(Switch::Freeze));
+        assert_eq!(server.next_edge(), at(3_000));
+        assert_eq!(server.advance(at(3_000), us(300)).0, None);
+        assert_eq!(server.next_edge(), at(3_500));
+        assert_eq!(server.advance(at(3_500), us(300)).0, Some(Switch::Thaw));
+        // Another frame cannot be told from here on: its begins are others.
+        assert_eq!(
+            server.change(windows(900, &[(0, 500)]), at(0), at(3_600)),
+            None
+        );
+    }
+
+    #[test]
+    fn a_switch_that_failed_is_told_again() {
+        let mut server = WindowServer::new(windows(1_000, &[(0, 500)]), us(0));
+        assert_eq!(server.advance(at(2_100), us(0)).0, Some(Switch::Thaw));
+        server.forget_switch();
+        assert_eq!(server.advance(at(2_110), us(0)).0, Some(Switch::Thaw));
+        assert_eq!(server.advance(at(2_120), us(0)).0, None);
+    }
+
+    fn pattern() -> impl Strategy<Value = Vec<(u64, u64)>> {
+        prop::collection::vec((1_u64..40, 1_u64..40), 1..6).prop_map(|gaps| {
+            let mut end = 0;
+            let mut windows = Vec::new();
+            for (gap, length) in gaps {
+                windows.push((end + gap - 1, length));
+                end += gap - 1 + length;
+            }
+            windows
+        })
+    }
+
+    proptest! {
+        /// Whoever comes exactly at each edge has the domain run exactly in the windows, whatever changes in between.
+        #[test]
+        fn an_executive_on_time_opens_exactly_the_windows(
+            first in pattern(), second in pattern(), start in 0_u64..3_000, change in 0_u64..2_000,
+        ) {
+            let frame = 512;
+            let mut server = WindowServer::new(windows(frame, &first), us(0));
+            let mut now = at(start);
+            let mut runs = false;
+            let mut changed = None;
+            let until = at(start + 5 * frame);
+            let mut open = Duration::ZERO;
+            let mut last = now;
+            while now < until {
+                if runs {
+                    open += now.saturating_since(last);
+                }
+                last = now;
+                match server.advance(now, open).0 {
+                    Some(Switch::Thaw) => { prop_assert!(!runs); runs = true; }
+                    Some(Switch::Freeze) => runs = false,
+                    None => {}
+                }
+                if changed.is_none() && now >= at(start + change) {
+                    changed = server.change(windows(frame, &second), now, now);
+                    prop_assert!(changed.is_some());
+                }
+                let held = match changed { Some(from) if now >= from => &second, _ => &first };
+                let into = now.as_nanos() / 1_000 % frame;
+                let inside = held.iter().any(|(offset, length)| (*offset..offset + length).contains(&into));
+                prop_assert_eq!(runs, inside, "{} of the frame", into);
+                prop_assert_eq!(server.is_open(), inside);
+                now = server.next_edge();
+            }
+        }
+    }
+}
