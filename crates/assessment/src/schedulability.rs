@@ -13,7 +13,8 @@ use tailbound_analysis::interfaces::response_bound::{
     first_come_first_served, of_lowest_priority_blocked,
 };
 use tailbound_analysis::interfaces::{
-    DedicatedCpu, MultiprocessorPeriodic, PeriodicSupply, ResponseBound, SupplyBound, Workload,
+    DedicatedCpu, MultiprocessorPeriodic, PeriodicSupply, ResponseBound, SupplyBound, WindowSupply,
+    Workload,
 };
 use tailbound_analysis::interference::{self, InterferedCpu, InterferenceLoad};
 use tailbound_analysis::resolution::only_simulated;
@@ -22,7 +23,7 @@ use tailbound_analysis::schedulability::non_preemptive_response_time::non_preemp
 use tailbound_analysis::schedulability::response_time::response_times;
 use tailbound_analysis::{AnalysisError, PeriodicLoad, SporadicTask};
 use tailbound_distribution::Distribution;
-use tailbound_model::{Description, InputFiles, ReservationServer, Service, Task};
+use tailbound_model::{Description, InputFiles, ReservationServer, Service, Task, Window};
 use tailbound_time::{Duration, nanoseconds};
 
 use crate::AssessmentError;
@@ -218,6 +219,8 @@ pub struct GuaranteedSupply {
     /// By when after the start of each period a periodic server has given its budget; the period if
     /// `None`.
     pub budget_deadline: Option<Duration>,
+    /// The windows of each period in which the budget is given, of a time partition.
+    pub windows: Vec<Window>,
     /// The interference on its CPU. Budget and jitter of a server have it in them; a CPU of its own loses it.
     pub interference: InterferenceLoad,
 }
@@ -256,6 +259,9 @@ impl GuaranteedSupply {
             }
             ReservationServer::Simulated { .. } => {
                 return Err(AnalysisError::only_simulated());
+            }
+            ReservationServer::Periodic { period, .. } if !self.windows.is_empty() => {
+                Box::new(WindowSupply::new(period, &self.windows)?)
             }
             ReservationServer::Periodic { budget, period }
             | ReservationServer::ConstantBandwidth { budget, period } => {

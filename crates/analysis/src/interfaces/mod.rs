@@ -13,6 +13,7 @@ pub mod response_bound;
 pub mod search;
 pub mod supply;
 pub(crate) mod test_points;
+pub mod window_supply;
 
 pub use bounded_delay::BoundedDelay;
 pub use component::{ComponentVerdict, LocalScheduler, Shortage, first_shortage, schedulable};
@@ -23,3 +24,4 @@ pub use periodic_supply::PeriodicSupply;
 pub use response_bound::ResponseBound;
 pub use search::{InterfaceSearch, LeastInterface, ResourceModel};
 pub use supply::{DedicatedCpu, SupplyBound};
+pub use window_supply::WindowSupply;

@@ -12,7 +12,7 @@ use tailbound_analysis::interfaces::MultiprocessorPeriodic;
 use tailbound_analysis::interference::{self, InterferenceLoad};
 use tailbound_model::{
     BackendKind, Cpu, Description, Precedence, ReceiveContext, ReservationServer,
-    ResourceInterface, ServerKind,
+    ResourceInterface, ServerKind, Window,
 };
 use tailbound_time::Duration;
 
@@ -371,6 +371,12 @@ impl JudgedReservations {
             interference = interference.and(load);
             on.push(verdict);
         }
+        let windows = self.windows_of(domain);
+        if !windows.is_empty() && !interference.is_empty() {
+            return Err(
+                "interference takes from windows what nobody gives back, and no analysis here covers that; simulate".into(),
+            );
+        }
         let above = match on.as_slice() {
             // The bound below servers knows nothing of interference.
             [only] if interference.is_empty() => self.servers_above(domain, only),
@@ -382,8 +388,15 @@ impl JudgedReservations {
             as_on_own_cpu: false,
             above,
             budget_deadline: None,
+            windows,
             interference,
         })
+    }
+
+    fn windows_of(&self, domain: &str) -> Vec<Window> {
+        let own = self.reservations.get(domain);
+        own.map(|one| one.interface.windows.clone())
+            .unwrap_or_default()
     }
 
     fn shares_guarantee(&self, domain: &str) -> bool {

@@ -191,6 +191,7 @@ impl<'a> ServiceBudget<'a> {
             as_on_own_cpu: false,
             above: Vec::new(),
             budget_deadline,
+            windows: Vec::new(),
             interference: InterferenceLoad::default(),
         };
         let (tasks, service) = self.question.judgements(&self.tasks, Ok(given))?;

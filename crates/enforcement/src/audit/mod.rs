@@ -109,16 +109,9 @@ impl AuditedDomain {
     /// The domain of a plan that was carried out, as `held` says, if its back end leaves something to be
     /// audited: SCHED_DEADLINE threads cannot leave their exclusive cpusets, nor pass their policy on.
     pub fn of(plan: &Plan, held: &HeldDomain, journal: &std::path::Path) -> Option<Self> {
-        let audited = matches!(
+        let audited = !matches!(
             plan.request.backend,
-            BackendKind::DsFreeze
-                | BackendKind::RtGroup
-                | BackendKind::Hcbs
-                | BackendKind::CfsQuota
-                | BackendKind::Fifo
-                | BackendKind::Nice
-                | BackendKind::Weight
-                | BackendKind::Dedicated
+            BackendKind::Deadline | BackendKind::XenRtds | BackendKind::None
         );
         let interface = &plan.request.interface;
         let cpus = interface.cpus.clone();

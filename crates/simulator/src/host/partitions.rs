@@ -8,10 +8,10 @@ use super::problem::HostError;
 use super::subsystems::SimulatedSubsystem;
 use crate::hierarchy::Rule;
 
-/// `TimePartitions` gives time partitions their windows.
-pub(super) struct TimePartitions;
+/// `PartitionWindows` gives time partitions their windows.
+pub(super) struct PartitionWindows;
 
-impl SimulatedSubsystem for TimePartitions {
+impl SimulatedSubsystem for PartitionWindows {
     fn supply(
         &self,
         mapping: &Mapping<'_>,

@@ -9,7 +9,7 @@ use super::interference::InterferenceSources;
 use super::layout::{LaidPlan, PlanNode, ReservationNode};
 use super::locks::Locks;
 use super::mapping::Mapping;
-use super::partitions::TimePartitions;
+use super::partitions::PartitionWindows;
 use super::problem::HostError;
 use super::result::HostSimulation;
 use super::run::HostQuery;
@@ -20,7 +20,7 @@ use super::stability::Stability;
 pub(super) const ALL: [&dyn SimulatedSubsystem; 6] = [
     &Locks,
     &SoftTasks,
-    &TimePartitions,
+    &PartitionWindows,
     &Guests,
     &InterferenceSources,
     &Stability,
