@@ -162,6 +162,7 @@ fn measure(
         interface: interface.clone(),
         backend: kind,
         options: BackendOptions::default(),
+        interference: Default::default(),
     }])?;
     let start = Monotonic.now() + warm_up;
     let used_at = |instant: Instant| {
