@@ -86,11 +86,16 @@ mod tests {
     use tailbound_model::ArrivalCurve;
     use tailbound_time::Duration;
 
-    fn bound(source: &str, longest: u64, gap: u64, may_use_budget: bool) -> InterferenceBound {
+    fn bound(
+        source: &str,
+        longest_ns: u64,
+        gap_ns: u64,
+        may_use_budget: bool,
+    ) -> InterferenceBound {
         InterferenceBound {
             source: source.into(),
-            curve: ArrivalCurve::of_distances(&[Duration::from_nanos(gap)]).unwrap(),
-            longest: Duration::from_nanos(longest),
+            curve: ArrivalCurve::of_distances(&[Duration::from_nanos(gap_ns)]).unwrap(),
+            longest: Duration::from_nanos(longest_ns),
             may_use_budget,
         }
     }
