@@ -1,7 +1,8 @@
 //! The simulation of described tasks, beside the jobs of the threads that do them.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::collections::btree_map::Entry;
+use std::path::Path;
 
 use tailbound_analysis::FORMAT;
 use tailbound_assessment::own_task_causes::own_task_causes;
@@ -58,13 +59,14 @@ pub fn simulated_jobs(
         let subject = format!("jobs of {}", jobs.thread);
         for one in measured.iter().filter(|one| one.subject == subject) {
             let variant = one.variant();
-            if !by_variant.contains_key(&variant) {
-                let causes = own_task_causes(&system.description, &system.inputs, variant)
-                    .map_err(Failure::from_assessment)?;
-                by_variant.insert(variant, causes);
-            }
-            let causes = by_variant.get(&variant).into_iter().flatten();
-            let of_task = causes.filter(|causes| causes.subject == task);
+            let causes = match by_variant.entry(variant) {
+                Entry::Occupied(simulated) => simulated.into_mut(),
+                Entry::Vacant(missing) => {
+                    let causes = own_task_causes(&system.description, &system.inputs, variant);
+                    missing.insert(causes.map_err(Failure::from_assessment)?)
+                }
+            };
+            let of_task = causes.iter().filter(|causes| causes.subject == task);
             simulated.extend(of_task.map(|causes| Explanation {
                 subject: subject.clone(),
                 run: variant.unwrap_or_default().to_owned(),
@@ -75,7 +77,7 @@ pub fn simulated_jobs(
     Ok(simulated)
 }
 
-fn described(file: &PathBuf, output: &Output) -> Result<SimulatedSystem, Failure> {
+fn described(file: &Path, output: &Output) -> Result<SimulatedSystem, Failure> {
     let loaded = crate::verbs::load(file, output)?;
     let inputs = crate::verbs::inputs(&loaded)?;
     Ok(SimulatedSystem {
