@@ -2,7 +2,7 @@
 
 use tailbound_trace::RecordingSummary;
 use tailbound_trace::explain::{ExplainOptions, explain};
-use tailbound_trace::export::{write_csv, write_ctf, write_perfetto, write_trace_dat};
+use tailbound_trace::export::{ProgramEvents, write_csv, write_ctf, write_perfetto, write_trace_dat};
 use tailbound_trace::recording::{ChunkKind, ChunkWriter, KernelRecording};
 use tailbound_trace::synthetic::SyntheticRecording;
 
@@ -69,10 +69,10 @@ fn ask(file: &[u8]) {
         }
     }
     for written in [
-        write_csv(&recording, std::io::sink()),
-        write_ctf(&recording, |_| Ok(std::io::sink())),
+        write_csv(&recording, &ProgramEvents::default(), std::io::sink()),
+        write_ctf(&recording, &ProgramEvents::default(), |_| Ok(std::io::sink())),
         write_trace_dat(&recording, std::io::sink()),
-        write_perfetto(&recording, Vec::new(), std::io::sink()).map(drop),
+        write_perfetto(&recording, &ProgramEvents::default(), Vec::new(), std::io::sink()).map(drop),
     ] {
         if let Err(refusal) = written {
             assert!(!refusal.to_string().is_empty());

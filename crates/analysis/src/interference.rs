@@ -8,8 +8,12 @@
 //! curve lets more come in a window that begins there (Tindell, Burns and Wellings 1994; Thiele, Chakraborty and
 //! Naedele, *Real-time calculus*, 2000, for arbitrary curves).
 
+mod host_interference;
+
 use std::collections::BTreeMap;
 
+pub use host_interference::HostInterference;
+use serde::{Deserialize, Serialize};
 use tailbound_model::{ArrivalCurve, Cpu, Host, Interference};
 use tailbound_time::{Duration, Fraction};
 
@@ -32,7 +36,7 @@ const LONGEST_DELAY_NS: u64 = 1 << 56;
 const MOST_STEPS: u32 = 1_000_000;
 
 /// `InterferenceBound` is what is known of one source.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterferenceBound {
     /// The source, as the description names it.
     pub source: String,
@@ -73,18 +77,53 @@ impl InterferenceBound {
     fn taken_in(&self, window: Duration) -> u128 {
         u128::from(self.curve.most_events(window)) * u128::from(self.longest.as_nanos())
     }
+
+    /// In parts of [`RATE_PARTS`], rounded up.
+    fn taken_rate(&self) -> u128 {
+        let (events, length) = self.curve.rate();
+        let taken = u128::from(events) * u128::from(self.longest.as_nanos());
+        taken
+            .saturating_mul(u128::from(RATE_PARTS))
+            .div_ceil(u128::from(length.as_nanos()))
+    }
+
+    /// One event, and as many as one list of distances has.
+    fn burst(&self) -> u128 {
+        let (events, _) = self.curve.rate();
+        u128::from(events) * u128::from(self.longest.as_nanos())
+    }
+}
+
+/// `InterferenceSource` is a source of interference by every bound that descriptions give for it. Which of them is right
+/// is not known, so the largest counts in each window.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+struct InterferenceSource(Vec<InterferenceBound>);
+
+impl InterferenceSource {
+    fn name(&self) -> &str {
+        self.0.first().map_or("", |bound| &bound.source)
+    }
+
+    fn largest(&self, of: impl Fn(&InterferenceBound) -> u128) -> u128 {
+        self.0.iter().map(of).max().unwrap_or(0)
+    }
 }
 
 /// `InterferenceLoad` is the interference on one CPU.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct InterferenceLoad {
-    sources: Vec<InterferenceBound>,
+    sources: Vec<InterferenceSource>,
 }
 
 impl InterferenceLoad {
     /// The load of sources that are all on one CPU.
     pub fn of(sources: Vec<InterferenceBound>) -> Self {
-        Self { sources }
+        let sources = sources.into_iter();
+        Self {
+            sources: sources.map(|one| InterferenceSource(vec![one])).collect(),
+        }
     }
 
     fn on(host: &Host, cpu: Cpu) -> Result<Self, String> {
@@ -105,6 +144,21 @@ impl InterferenceLoad {
         self
     }
 
+    /// Adds what another description says of the same CPU. Sources of the same name are the same source.
+    fn include(&mut self, other: &Self) {
+        for theirs in &other.sources {
+            let mut own = self.sources.iter_mut();
+            match own.find(|own| own.name() == theirs.name()) {
+                None => self.sources.push(theirs.clone()),
+                Some(own) => {
+                    let new = theirs.0.iter().filter(|bound| !own.0.contains(bound));
+                    let new: Vec<InterferenceBound> = new.cloned().collect();
+                    own.0.extend(new);
+                }
+            }
+        }
+    }
+
     /// Whether there is no source.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty()
@@ -113,18 +167,26 @@ impl InterferenceLoad {
     /// The names of the sources.
     pub fn names(&self) -> Vec<&str> {
         let sources = self.sources.iter();
-        sources.map(|one| one.source.as_str()).collect()
+        sources.map(InterferenceSource::name).collect()
     }
 
     /// The most CPU time that all sources take in a half-open window of that length; saturates.
     pub fn taken_in(&self, window: Duration) -> Duration {
-        saturated(self.sources.iter().map(|one| one.taken_in(window)).sum())
+        saturated(self.sum(|bound| bound.taken_in(window)))
     }
 
     /// The part of [`taken_in`](Self::taken_in) that may be charged to budgets.
     pub fn charged_in(&self, window: Duration) -> Duration {
-        let charged = self.sources.iter().filter(|one| one.may_use_budget);
-        saturated(charged.map(|one| one.taken_in(window)).sum())
+        saturated(self.sum(|bound| match bound.may_use_budget {
+            true => bound.taken_in(window),
+            false => 0,
+        }))
+    }
+
+    /// The sum over all sources of the largest value of the bounds of each; saturates.
+    fn sum(&self, of: impl Fn(&InterferenceBound) -> u128) -> u128 {
+        let each = self.sources.iter().map(|source| source.largest(&of));
+        each.fold(0, u128::saturating_add)
     }
 
     /// The share of the CPU that sources leave in the long run, rounded down.
@@ -139,13 +201,7 @@ impl InterferenceLoad {
 
     /// In parts of [`RATE_PARTS`], rounded up.
     fn taken_rate(&self) -> u64 {
-        let rate = |one: &InterferenceBound| {
-            let (events, length) = one.curve.rate();
-            let taken = u128::from(events) * u128::from(one.longest.as_nanos());
-            (taken * u128::from(RATE_PARTS)).div_ceil(u128::from(length.as_nanos()))
-        };
-        let sum: u128 = self.sources.iter().map(rate).sum();
-        u64::try_from(sum).unwrap_or(u64::MAX)
+        u64::try_from(self.sum(InterferenceBound::taken_rate)).unwrap_or(u64::MAX)
     }
 
     /// The remainder of so many parts of [`RATE_PARTS`].
@@ -156,11 +212,7 @@ impl InterferenceLoad {
     /// Time that sources may take in a window beyond their rate: one event of each, and as many as one list of distances
     /// has.
     fn burst(&self) -> u128 {
-        let burst = |one: &InterferenceBound| {
-            let (events, _) = one.curve.rate();
-            u128::from(events) * u128::from(one.longest.as_nanos())
-        };
-        self.sources.iter().map(burst).sum()
+        self.sum(InterferenceBound::burst)
     }
 }
 

@@ -14,6 +14,7 @@ pub mod interface;
 mod interfered_times;
 pub mod mode_content;
 pub mod observed_load;
+pub mod own_task_causes;
 mod predicted_supply;
 pub mod prediction;
 pub mod protocols;

@@ -26,7 +26,7 @@ pub struct LatencyCauses {
 impl LatencyCauses {
     /// The simulated explanation that a measured one is compared with: that of its service and variant.
     pub fn prediction_of(&self, measured: &Explanation) -> Option<&Explanation> {
-        let variant = measured.run.split(',').next().unwrap_or_default();
+        let variant = measured.variant().unwrap_or_default();
         let mut simulated = self.simulated.iter();
         simulated.find(|one| one.subject == measured.subject && one.run == variant)
     }

@@ -54,8 +54,8 @@ pub use program_trace::{LockTraceArguments, TriggerArguments, TriggerRequest};
 pub use reservation::{OptionPlace, ReservationArguments};
 pub use subject::AnswerSubject;
 pub use trace::{
-    ExplainArguments, TraceArguments, TraceExportArguments, TraceFileFormat, TraceModelArguments,
-    TraceRecordArguments, TraceReportArguments, TraceWhat,
+    ExplainArguments, ThreadJobs, TraceArguments, TraceExportArguments, TraceFileFormat,
+    TraceModelArguments, TraceRecordArguments, TraceReportArguments, TraceWhat,
 };
 use values::{limit_stanza, listen_address, probability, scale, scheduling, server_rule};
 

@@ -100,6 +100,42 @@ fn the_analysis_says_yes_with_the_least_budget_and_not_with_a_nanosecond_less() 
     }
 }
 
+/// The least budget beside interference holds what may be charged to it, so the analysis agrees; without the interference
+/// it is less.
+#[test]
+fn the_analysis_says_yes_with_the_least_budget_beside_interference() {
+    let source = "
+        [[hosts.here.interference]]
+        source = \"irq 24\"
+        kind = \"interrupt\"
+        cpu = 0
+        arrivals = { kind = \"minimum-distances\", distances = [\"1ms\"] }
+        execution_time = { kind = \"constant\", value = \"100us\" }
+    ";
+    for (backend, kind) in MODELS {
+        let with = |budget: Duration, interference: &str| {
+            let text = ONE_DOMAIN
+                .replace("BACKEND", backend)
+                .replace("BUDGET", &budget.to_string())
+                .replace("SCHEDULING", "rate-monotonic");
+            tailbound_model::parse(&format!("{text}{interference}"), "one-domain.toml").unwrap()
+        };
+        let least = |interference| {
+            let answer = interfaces(&with(Duration::from_millis(6), interference), kind);
+            assert!(answer.objections().is_empty(), "{:?}", answer.objections());
+            answer.modes[0].domains[0].choice().unwrap().budget.unwrap()
+        };
+        let budget = least(source);
+        assert!(budget > least(""), "{backend} {budget}");
+        let verdict_of = |budget| {
+            let analysis = analyze(&with(budget, source), &InputFiles::default()).unwrap();
+            analysis.modes[0].schedulable
+        };
+        assert!(verdict_of(budget), "{backend} {budget}");
+        assert!(!verdict_of(least("")), "{backend}");
+    }
+}
+
 #[test]
 fn the_cpu_of_a_domain_alone_has_the_same_utilisation_and_no_less_bandwidth() {
     let description = described(Duration::from_millis(6), "deadline", "rate-monotonic");

@@ -6,6 +6,7 @@ mod interface;
 mod manual;
 mod metrics;
 mod oci_hook;
+mod recordings;
 mod sizing_stanza;
 mod stopped_search;
 mod sweep;

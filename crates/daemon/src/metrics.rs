@@ -317,6 +317,7 @@ mod tests {
                     },
                     backend: BackendKind::DsFreeze,
                     options: BackendOptions::default(),
+                    interference: Default::default(),
                     threads: 3,
                     ledger: Some(LedgerSummary {
                         periods: 12,

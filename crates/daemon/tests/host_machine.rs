@@ -310,6 +310,7 @@ fn a_guest_changes_modes_and_may_die() {
         interface: interface(&stage, ms(12)),
         backend: BackendKind::DsFreeze,
         options: BackendOptions::default(),
+        interference: Default::default(),
     }];
     let mut client = stage.client();
     for _ in 0..2 {

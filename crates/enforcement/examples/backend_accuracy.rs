@@ -137,6 +137,21 @@ fn row(
     }
 }
 
+fn reservation_of(
+    pid: u32,
+    interface: &ResourceInterface,
+    backend: BackendKind,
+) -> ReservationRequest {
+    ReservationRequest {
+        domain: "accuracy".into(),
+        target: Target::Processes(vec![pid]),
+        interface: interface.clone(),
+        backend,
+        options: BackendOptions::default(),
+        interference: Default::default(),
+    }
+}
+
 fn measure(
     kind: BackendKind,
     interface: &ResourceInterface,
@@ -156,13 +171,7 @@ fn measure(
     let pid = worker.0.id();
     let directory = std::env::temp_dir().join(format!("tailbound-{}", std::process::id()));
     let mut enforcer = Enforcer::with_host(host.clone(), directory.clone())?;
-    enforcer.apply(&[ReservationRequest {
-        domain: "accuracy".into(),
-        target: Target::Processes(vec![pid]),
-        interface: interface.clone(),
-        backend: kind,
-        options: BackendOptions::default(),
-    }])?;
+    enforcer.apply(&[reservation_of(pid, interface, kind)])?;
     let start = Monotonic.now() + warm_up;
     let used_at = |instant: Instant| {
         sleep_until(instant).unwrap();

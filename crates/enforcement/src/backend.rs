@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use tailbound_analysis::interference::HostInterference;
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::named_cgroup::NameError;
 use tailbound_model::{
@@ -157,6 +158,10 @@ pub struct ReservationRequest {
     /// What is set that only some back ends know.
     #[serde(default, skip_serializing_if = "BackendOptions::is_empty")]
     pub options: BackendOptions,
+    /// Interference that the description names on the CPUs of the reservation. Admission takes it from the CPUs, whoever
+    /// else has reservations there.
+    #[serde(default, skip_serializing_if = "HostInterference::is_empty")]
+    pub interference: HostInterference,
 }
 
 /// Something that a back end needs and the host lacks.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
+use tailbound_analysis::interference::HostInterference;
 use tailbound_analysis::resolution::{Deployment, ResolvedDomain, unenforceable};
 use tailbound_linux::named_cgroup::NameError;
 use tailbound_model::{Description, Members};
@@ -203,12 +204,17 @@ pub fn requests(
         let Some(target) = target(description, name, processes)? else {
             continue;
         };
+        let host = described.and_then(|domain| description.host_of(domain));
+        let interference = host.map_or_else(HostInterference::default, |(_, host)| {
+            HostInterference::described(host).on_cpus(&reserved.interface.cpus)
+        });
         requests.push(ReservationRequest {
             domain: name.clone(),
             target,
             interface: reserved.interface.clone(),
             backend: reserved.backend,
             options: reserved.options,
+            interference,
         });
     }
     Ok(requests)

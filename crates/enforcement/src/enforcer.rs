@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use tailbound_analysis::interference::HostInterference;
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{BackendKind, BackendOptions, Precedence, ResourceInterface};
 use tailbound_time::{Duration, Instant};
@@ -53,6 +54,9 @@ pub struct DomainStatus {
     /// What is set that only some back ends know.
     #[serde(default, skip_serializing_if = "BackendOptions::is_empty")]
     pub options: BackendOptions,
+    /// Interference on its CPUs that it was admitted with.
+    #[serde(default, skip_serializing_if = "HostInterference::is_empty")]
+    pub interference: HostInterference,
     /// Threads of the domain that are alive now.
     pub threads: usize,
     /// What its manager has seen, where there is one.
@@ -71,6 +75,7 @@ impl DomainStatus {
             interface: self.interface.clone(),
             backend: self.backend,
             options: self.options,
+            interference: self.interference.clone(),
         }
     }
 }
@@ -577,6 +582,7 @@ impl Enforcer {
                 interface: request.interface.clone(),
                 backend: request.backend,
                 options: request.options,
+                interference: request.interference.clone(),
                 threads,
                 ledger: self.managers.ledger(&request.domain),
                 audit: self

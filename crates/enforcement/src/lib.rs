@@ -45,4 +45,5 @@ pub use linux_kernel::LinuxKernel;
 pub use managers::{FreezeManagers, LedgerSummary, Managers, first_budget};
 pub use recovery::{Recovery, recover, standing_reservations};
 pub use registry::HostRegistry;
+pub use tailbound_analysis::interference::HostInterference;
 pub use tailbound_linux::scheduling::SchedulingSetting;

@@ -432,6 +432,7 @@ mod tests {
                 },
                 backend,
                 options: BackendOptions::default(),
+                interference: Default::default(),
             };
             first_budget(&request, now).saturating_since(now).as_nanos() / 1_000_000
         };

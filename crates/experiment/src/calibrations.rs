@@ -459,6 +459,8 @@ impl CalibrationRig for TestbedRig<'_, '_> {
                     interface,
                     backend,
                     options: domain.options,
+                    // The described interference was checked with the budget of the service, not with that of a calibration.
+                    interference: Default::default(),
                 });
                 request.into_iter().collect()
             }

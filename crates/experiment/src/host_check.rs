@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use tailbound_enforcement::admission::{
-    Standing, admit_within, check_company_among, check_request, limits_of,
-};
+use tailbound_enforcement::admission::{Standing, admit, check_company_among, check_request};
 use tailbound_enforcement::backends::backend as backend_of;
 use tailbound_enforcement::binding::other_server;
 use tailbound_enforcement::{AdmissionError, EnforcementError, ReservationRequest, Target};
 use tailbound_linux::HostCapabilities;
 
 use serde::Serialize;
-use tailbound_analysis::admission::HostLimits;
+use tailbound_analysis::interference::HostInterference;
 use tailbound_analysis::resolution::{
     Deployment, HostReservations, ResolvedDomain, unenforceable, with_agents, with_fallen,
 };
@@ -97,7 +95,7 @@ fn obstacle_on(variant: &Variant, on: &HostReservations<'_>, view: &HostView) ->
     if let Some(why) = other_server(&on.reserved) {
         return Some(Obstacle::TooMuch(why));
     }
-    let requests = requests(&on.reserved);
+    let requests = requests(&on.reserved, &HostInterference::described(on.host));
     if variant.backend.is_none()
         && let Err(error) = check_company_among(&standing(&requests))
     {
@@ -106,14 +104,17 @@ fn obstacle_on(variant: &Variant, on: &HostReservations<'_>, view: &HostView) ->
     if let Some(why) = on.pool_refusal() {
         return Some(Obstacle::TooMuch(why));
     }
-    let limits = limits_of(view.capabilities()).with_interference(on.host);
-    fits(&requests, view, &limits).err()
+    fits(&requests, view).err()
 }
 
-fn requests(resolved: &BTreeMap<String, ResolvedDomain>) -> Vec<ReservationRequest> {
+fn requests(
+    resolved: &BTreeMap<String, ResolvedDomain>,
+    interference: &HostInterference,
+) -> Vec<ReservationRequest> {
     let enforced = resolved.iter().filter(|(_, one)| one.backend.enforces());
     let requests = enforced.map(|(domain, one)| ReservationRequest {
         options: one.options,
+        interference: interference.on_cpus(&one.interface.cpus),
         target: match one.is_process_group {
             true => Target::Processes(Vec::new()),
             false => Target::Threads(Vec::new()),
@@ -128,16 +129,12 @@ fn standing(requests: &[ReservationRequest]) -> Vec<Standing> {
 }
 
 /// What is asked for is judged first, so that it is told on hosts that lack the means, too.
-fn fits(
-    requests: &[ReservationRequest],
-    view: &HostView,
-    limits: &HostLimits,
-) -> Result<(), Obstacle> {
+fn fits(requests: &[ReservationRequest], view: &HostView) -> Result<(), Obstacle> {
     let host = view.capabilities();
     for request in requests {
         check_request(request, host)?;
     }
-    admit_within(&[], &standing(requests), limits)?;
+    admit(&[], &standing(requests), host)?;
     let mut answer = Ok(());
     for request in requests {
         let backend = request.backend;
@@ -397,6 +394,7 @@ fn request(
         interface: interface.clone(),
         backend,
         options: BackendOptions::default(),
+        interference: HostInterference::default(),
     }
 }
 
@@ -411,8 +409,8 @@ mod tests {
         resolved: &BTreeMap<String, ResolvedDomain>,
         here: HostCapabilities,
     ) -> Option<Obstacle> {
-        let limits = HostLimits::default();
-        fits(&requests(resolved), &HostView::ThisMachine(here), &limits).err()
+        let requests = requests(resolved, &HostInterference::default());
+        fits(&requests, &HostView::ThisMachine(here)).err()
     }
 
     fn able() -> HostCapabilities {

@@ -166,6 +166,7 @@ mod tests {
                 },
                 backend: BackendKind::default(),
                 options: BackendOptions::default(),
+                interference: Default::default(),
                 threads: 1,
                 ledger: None,
                 audit: None,

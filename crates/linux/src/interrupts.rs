@@ -172,7 +172,7 @@ fn threads_of_lines(lines: &BTreeSet<u32>) -> io::Result<Vec<u32>> {
 }
 
 /// The kernel's threads with a name of which something is true.
-fn threads_named(is_meant: impl Fn(&str) -> bool) -> io::Result<Vec<u32>> {
+pub(crate) fn threads_named(is_meant: impl Fn(&str) -> bool) -> io::Result<Vec<u32>> {
     let mut threads = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;

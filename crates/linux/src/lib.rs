@@ -12,6 +12,7 @@ pub mod host_facts;
 pub mod host_managers;
 pub mod interrupts;
 pub mod kernel_tables;
+pub mod kernel_thread_trial;
 pub mod memory;
 pub mod named_cgroup;
 pub mod namespaces;

@@ -1,5 +1,6 @@
 //! Arrival curves as minimum distances: how close together the events of a stream come at most.
 
+use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
 use crate::workload::{Arrivals, Gaps};
@@ -16,12 +17,29 @@ const DENSE: usize = 8;
 /// Between the numbers and beyond them the bound goes on by superadditivity: q k + r events later is at least q times the distance of k plus that of r later (Le
 /// Boudec and Thiran, *Network Calculus*, 2001, section 1.2; Richter, *Compositional Scheduling Analysis*, 2005, for
 /// minimum distances); and later events come no sooner. Beyond all numbers, k is the one with the lowest rate.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Vec<(u64, Duration)>", into = "Vec<(u64, Duration)>")]
 pub struct ArrivalCurve {
     /// Numbers of events, rising, with their distances, which never fall.
     points: Vec<(u64, Duration)>,
     /// The point with the lowest rate.
     slowest: (u64, Duration),
+}
+
+impl TryFrom<Vec<(u64, Duration)>> for ArrivalCurve {
+    type Error = &'static str;
+
+    fn try_from(points: Vec<(u64, Duration)>) -> Result<Self, Self::Error> {
+        Self::new(points).ok_or(
+            "numbers of events must rise from above zero, and distances must not fall and must end above zero",
+        )
+    }
+}
+
+impl From<ArrivalCurve> for Vec<(u64, Duration)> {
+    fn from(curve: ArrivalCurve) -> Self {
+        curve.points
+    }
 }
 
 impl ArrivalCurve {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde::{Deserialize, Serialize};
-use tailbound_enforcement::{EnforcementStatus, ReservationRequest, Target};
+use tailbound_enforcement::{EnforcementStatus, HostInterference, ReservationRequest, Target};
 use tailbound_linux::process::boot_id;
 use tailbound_model::{BackendKind, BackendOptions};
 use tailbound_modes::control::RunningDescription;
@@ -60,6 +60,8 @@ struct Applied {
     backend: BackendKind,
     #[serde(default, skip_serializing_if = "BackendOptions::is_empty")]
     options: BackendOptions,
+    #[serde(default, skip_serializing_if = "HostInterference::is_empty")]
+    interference: HostInterference,
     /// When its processes or threads were started, so that others with their numbers are told apart.
     started: BTreeMap<u32, u64>,
 }
@@ -97,6 +99,7 @@ impl Loaded {
                 target: one.target.clone(),
                 backend: one.backend,
                 options: one.options,
+                interference: one.interference.clone(),
                 started: started.get(&one.domain).cloned().unwrap_or_default(),
             };
             (one.domain.clone(), applied)
@@ -134,6 +137,7 @@ impl Loaded {
                 interface: held.interface.interface.clone(),
                 backend: applied.backend,
                 options: applied.options,
+                interference: applied.interference.clone(),
             });
         }
         Ok(requests)

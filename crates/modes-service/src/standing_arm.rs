@@ -19,6 +19,7 @@ pub(crate) fn standing_arm() -> EnforcementStatus {
         },
         backend: BackendKind::default(),
         options: BackendOptions::default(),
+        interference: Default::default(),
         threads: 1,
         ledger: None,
         audit: None,

@@ -190,6 +190,7 @@ pub(crate) mod tests {
                 },
                 backend: BackendKind::DsFreeze,
                 options: Default::default(),
+                interference: Default::default(),
                 threads: 3,
                 ledger: Some(ledger),
                 audit: None,

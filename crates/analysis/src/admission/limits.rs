@@ -1,12 +1,10 @@
 //! What a host lets reservations have of a CPU.
 
-use std::collections::BTreeMap;
-
 use tailbound_model::{BackendKind, Cpu, Host, Precedence};
 use tailbound_time::Fraction;
 
 use super::RealTimeLimit;
-use crate::interference::InterferenceLoad;
+use crate::interference::{HostInterference, InterferenceLoad};
 
 /// What SCHED_FIFO threads may use of a CPU where throttling sets no bound: as the kernel's default, so
 /// that the host stays alive.
@@ -32,7 +30,7 @@ pub struct HostLimits {
     /// microseconds; `None` if SCHED_DEADLINE's own bound is theirs.
     pub groups_us: Option<(u64, u64)>,
     /// Described interference, which takes a CPU before every reservation on it.
-    pub interference: BTreeMap<Cpu, InterferenceLoad>,
+    pub interference: HostInterference,
 }
 
 impl Default for HostLimits {
@@ -43,7 +41,7 @@ impl Default for HostLimits {
             throttling_us: Some(USUAL_THROTTLING_US),
             has_fair_server: true,
             groups_us: None,
-            interference: BTreeMap::new(),
+            interference: HostInterference::default(),
         }
     }
 }
@@ -53,15 +51,14 @@ impl HostLimits {
     /// the rest.
     #[must_use]
     pub fn with_interference(mut self, host: &Host) -> Self {
-        let loads = InterferenceLoad::of_host(host).into_iter();
-        let bounded = loads.filter_map(|(cpu, load)| Some((cpu, load.ok()?)));
-        self.interference.extend(bounded);
+        self.interference
+            .include(&HostInterference::described(host));
         self
     }
 
     /// The interference on a CPU.
     pub fn interference_on(&self, cpu: Cpu) -> InterferenceLoad {
-        self.interference.get(&cpu).cloned().unwrap_or_default()
+        self.interference.on(cpu)
     }
 
     /// The share of a CPU that interference leaves, and the reason in words, if it is less than a bound.
@@ -70,7 +67,7 @@ impl HostLimits {
         cpu: Cpu,
         bound: Fraction,
     ) -> Option<(Fraction, String)> {
-        let load = self.interference.get(&cpu)?;
+        let load = self.interference.on(cpu);
         let left = load.left();
         (left < bound).then(|| {
             let names = load.names().join(", ");

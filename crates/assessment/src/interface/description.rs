@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tailbound_analysis::interfaces::{DedicatedCpu, Workload, schedulable};
+use tailbound_analysis::interfaces::{DedicatedCpu, SupplyBound, Workload, schedulable};
+use tailbound_analysis::interference::{self, HostInterference, InterferedCpu, InterferenceLoad};
 use tailbound_analysis::resolution::{with_agents, with_fallen};
 use tailbound_analysis::{AnalysisError, SporadicTask};
 use tailbound_model::{Cpu, Description, InputFiles, ServerKind};
@@ -294,8 +295,12 @@ impl DescriptionQuery {
         question: &ServiceQuestion<'_>,
         described: Option<Duration>,
     ) -> Result<DomainInterface, AssessmentError> {
-        let search = ServiceBudget::of(question, &self.query)?;
         let domain = &question.service.domain;
+        let interference = match interference_of(question)? {
+            Ok(interference) => interference,
+            Err(why) => return Ok(DomainInterface::without(domain, why)),
+        };
+        let search = ServiceBudget::of(question, &self.query, interference)?;
         if let Some(why) = search.obstacle() {
             return Ok(DomainInterface::without(domain, why));
         }
@@ -341,7 +346,10 @@ impl DescriptionQuery {
             }
         }
         let each = on.into_iter().map(|((host, cpu), domains)| {
-            let cpu = self.cpu(host, cpu, &domains);
+            let described = description.hosts.get(&host);
+            let interference = described.map(HostInterference::described);
+            let interference = interference.unwrap_or_default().on(cpu);
+            let cpu = self.cpu(host, cpu, &domains, interference);
             cpu.map_err(AssessmentError::from)
         });
         each.collect()
@@ -352,6 +360,7 @@ impl DescriptionQuery {
         host: String,
         cpu: Cpu,
         domains: &[&DomainInterface],
+        interference: InterferenceLoad,
     ) -> Result<CpuInterface, AnalysisError> {
         let mut answer = CpuInterface {
             host,
@@ -376,11 +385,24 @@ impl DescriptionQuery {
         }
         let component = TaskComponent::new(tasks, self.order.into())?;
         let workload = Workload::new(component.tasks.clone())?;
-        let verdict = schedulable(&workload, component.scheduler, &DedicatedCpu)?;
+        let names = interference.names().join(", ");
+        let supply: Box<dyn SupplyBound> = match interference.is_empty() {
+            true => Box::new(DedicatedCpu),
+            false => Box::new(InterferedCpu(interference)),
+        };
+        let verdict = schedulable(&workload, component.scheduler, supply.as_ref())?;
         answer.schedulable = verdict.schedulable;
         answer.why = verdict.shortage.map(|shortage| shortage.to_string());
-        answer.method = Some(verdict.method);
-        if let Some(period) = self.compose {
+        answer.method = Some(match names.is_empty() {
+            true => verdict.method,
+            false => format!("{}; {}", verdict.method, interference::METHOD),
+        });
+        if let Some(period) = self.compose.filter(|_| !names.is_empty()) {
+            let why = format!(
+                "an interface of a CPU holds its domains and no interference, and there is some: {names}"
+            );
+            answer.interface = Some(InterfaceChoice::none(Some(period), why));
+        } else if let Some(period) = self.compose {
             let query = InterfaceQuery {
                 periods: vec![period],
                 ..self.query.clone()
@@ -390,6 +412,25 @@ impl DescriptionQuery {
         }
         Ok(answer)
     }
+}
+
+/// The interference on the CPUs of a service's domain, or why it has no bound.
+fn interference_of(
+    question: &ServiceQuestion<'_>,
+) -> Result<Result<InterferenceLoad, String>, AssessmentError> {
+    let (description, name) = (question.description, &question.service.domain);
+    let domain = description.domains.get(name);
+    let host = domain.and_then(|domain| description.host_of(domain));
+    let (Some(resolved), Some((_, host))) = (question.mode.resolved(name)?, host) else {
+        return Ok(Ok(InterferenceLoad::default()));
+    };
+    let loads = InterferenceLoad::of_host(host).into_iter();
+    let here = loads.filter(|(cpu, _)| resolved.interface.cpus.contains(cpu));
+    // A domain on several CPUs loses no more on one of them than on all together.
+    let sum = here.map(|(_, load)| load);
+    Ok(sum
+        .reduce(|one, other| Ok(one?.and(other?)))
+        .unwrap_or_else(|| Ok(InterferenceLoad::default())))
 }
 
 /// A periodic resource as a task of the level above.

@@ -14,6 +14,8 @@ pub(crate) struct ServiceBudget<'a> {
     question: &'a ServiceQuestion<'a>,
     tasks: Vec<ClientTimes<'a>>,
     query: &'a InterfaceQuery,
+    /// The interference on the CPUs of the reservation.
+    interference: InterferenceLoad,
     /// The utilisation of the tasks with deadlines.
     pub(crate) utilisation: f64,
 }
@@ -35,6 +37,7 @@ impl<'a> ServiceBudget<'a> {
     pub(crate) fn of(
         question: &'a ServiceQuestion<'a>,
         query: &'a InterfaceQuery,
+        interference: InterferenceLoad,
     ) -> Result<Self, AssessmentError> {
         let tasks = question.client_times()?;
         let share = |task: &ClientTimes<'_>| {
@@ -46,6 +49,7 @@ impl<'a> ServiceBudget<'a> {
             question,
             tasks,
             query,
+            interference,
         })
     }
 
@@ -72,7 +76,7 @@ impl<'a> ServiceBudget<'a> {
         &self,
         period: Duration,
     ) -> Result<(InterfaceChoice, Option<String>), AssessmentError> {
-        let lost = self.query.overhead;
+        let lost = self.lost(period);
         let none = |why: String| (InterfaceChoice::none(Some(period), why), None);
         let Some(most) = self.largest(period) else {
             let by = match self.query.deadline {
@@ -81,7 +85,7 @@ impl<'a> ServiceBudget<'a> {
             };
             return Ok(none(format!(
                 "the overhead of {lost} and the jitter of {} leave nothing of the {by}",
-                self.query.jitter
+                self.held_up(period)
             )));
         };
         // The whole of a period is a CPU of one's own.
@@ -139,16 +143,29 @@ impl<'a> ServiceBudget<'a> {
         Ok((choice, method))
     }
 
+    /// How much of the budget of a period the tasks do not get: the overhead, and what interference may be charged to it
+    /// before the end of the period.
+    fn lost(&self, period: Duration) -> Duration {
+        let charged = self.interference.charged_in(period);
+        self.query.overhead.saturating_add(charged)
+    }
+
+    /// How long a server is held up in a period while it spends its budget.
+    fn held_up(&self, period: Duration) -> Duration {
+        let taken = self.interference.taken_in(period);
+        self.query.jitter.saturating_add(taken)
+    }
+
     /// The largest budget of a period, if there is one above the overhead.
     fn largest(&self, period: Duration) -> Option<Duration> {
         let most = match self.query.kind {
             SupplyKind::Deferrable | SupplyKind::Polling => {
-                period.checked_sub(self.query.jitter)?
+                period.checked_sub(self.held_up(period))?
             }
             SupplyKind::ExplicitDeadline => period.min(self.query.deadline.unwrap_or(period)),
             _ => period,
         };
-        (most > self.query.overhead).then_some(most)
+        (most > self.lost(period)).then_some(most)
     }
 
     /// Whether a budget, overhead included, is enough. Without a deadline an explicit one is that of the
@@ -159,7 +176,7 @@ impl<'a> ServiceBudget<'a> {
         period: Duration,
         deadline: Option<Duration>,
     ) -> Result<Sufficiency, AssessmentError> {
-        let lost = self.query.overhead;
+        let lost = self.lost(period);
         let left = budget.saturating_sub(lost);
         let (server, budget_deadline) = match self.query.kind {
             SupplyKind::Deferrable => {
@@ -187,12 +204,12 @@ impl<'a> ServiceBudget<'a> {
         };
         let given = GuaranteedSupply {
             server,
-            jitter: lost.saturating_add(self.query.jitter),
+            jitter: lost.saturating_add(self.held_up(period)),
             as_on_own_cpu: false,
             above: Vec::new(),
             budget_deadline,
-            windows: Vec::new(),
-            interference: InterferenceLoad::default(),
+windows: Vec::new(),
+            interference: self.interference.clone(),
         };
         let (tasks, service) = self.question.judgements(&self.tasks, Ok(given))?;
         let has_deadline = |verdict: DeadlineVerdict| verdict != DeadlineVerdict::NoDeadline;

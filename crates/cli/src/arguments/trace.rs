@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use clap::{Args, Command, FromArgMatches, Subcommand, ValueEnum};
 use tailbound_time::Duration;
@@ -117,6 +118,10 @@ pub struct TraceExportArguments {
     /// the recording; for Perfetto alone. May be repeated.
     #[arg(long, value_name = "FILE")]
     pub simulated: Vec<PathBuf>,
+    /// Events that a program recorded of itself meanwhile (`tailbound trace triggers PID record --format json`), beside
+    /// the kernel's; not for trace-dat. May be repeated.
+    #[arg(long, value_name = "FILE")]
+    pub triggers: Vec<PathBuf>,
 }
 
 /// Formats of other tools.
@@ -140,12 +145,48 @@ pub struct ExplainArguments {
     /// Bounds of the bands of quantiles, in percent, ascending.
     #[arg(long, value_delimiter = ',', value_name = "PERCENT,...")]
     pub bands: Vec<f64>,
-    /// Explain the jobs of threads with this name, too: from waking up to sleeping. May be repeated.
-    #[arg(long, value_name = "NAME")]
-    pub thread: Vec<String>,
+    /// Explain the jobs of threads with this name, too: from waking up to sleeping. May be repeated. A described task that
+    /// the threads do is named behind `=`; if left out, it is the only one that is called like the threads.
+    #[arg(long, value_name = "NAME[=DOMAIN.TASK]")]
+    pub thread: Vec<ThreadJobs>,
+    /// The description whose simulation stands beside the jobs of threads; that of the run if left out.
+    #[arg(long, value_name = "FILE", requires = "thread")]
+    pub description: Option<PathBuf>,
     /// Where the answer is written to.
     #[command(flatten)]
     pub export: ExportArguments,
+}
+
+/// Threads whose jobs are explained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadJobs {
+    /// The name of the threads.
+    pub thread: String,
+    /// The described task whose jobs they do, as `DOMAIN.TASK`, where it is named.
+    pub task: Option<String>,
+}
+
+impl FromStr for ThreadJobs {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (thread, task) = match text.split_once('=') {
+            None => (text, None),
+            Some((thread, task)) => (thread, Some(task)),
+        };
+        if thread.is_empty() {
+            return Err("no name of a thread; write one, such as control-loop".into());
+        }
+        if let Some(task) = task.filter(|task| !task.contains('.')) {
+            return Err(format!(
+                "\"{task}\" is no task of a domain; write DOMAIN.TASK, such as {thread}=loop.step"
+            ));
+        }
+        Ok(Self {
+            thread: thread.to_owned(),
+            task: task.map(Into::into),
+        })
+    }
 }
 
 impl RunArguments {

@@ -83,6 +83,7 @@ impl AnnotatedContainer {
             interface,
             backend: annotated.reservation.backend,
             options: BackendOptions::default(),
+            interference: Default::default(),
         }))
     }
 

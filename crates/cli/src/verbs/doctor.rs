@@ -11,6 +11,7 @@ use tailbound_linux::HostCapabilities;
 use tailbound_linux::capabilities::Feature;
 use tailbound_linux::cgroup::hierarchies;
 use tailbound_linux::host_managers::{HostManager, managers};
+use tailbound_linux::kernel_thread_trial::KernelThreadTrial;
 use tailbound_measurement::{Advice, AdviceQuery, Noise, advice, fingerprint, noise};
 use tailbound_model::{Cpu, CpuSet};
 
@@ -25,13 +26,14 @@ struct Diagnosis<'a> {
     managers: Vec<HostManager>,
     capabilities: &'a HostCapabilities,
     backends: Vec<BackendFitness>,
+    kernel_thread_trial: KernelThreadTrial,
     noise: &'a [Noise],
     advice: Vec<Advice>,
     #[serde(skip_serializing_if = "Option::is_none")]
     overheads: Option<OverheadTable>,
 }
 
-/// Looks, samples, prints. Changes nothing but its own threads.
+/// Looks, samples, prints. Changes nothing but its own threads: a thread of the kernel is asked to be as it is.
 pub fn carry_out(arguments: &DoctorArguments, output: &Output) -> Result<(), Failure> {
     let host = HostCapabilities::probe();
     let cpus = chosen_cpus(arguments, &host)?;
@@ -60,11 +62,14 @@ pub fn carry_out(arguments: &DoctorArguments, output: &Output) -> Result<(), Fai
         noise: &sampled,
         tolerated_noise: 0.01,
     };
+    let hierarchies = hierarchies().unwrap_or_default();
+    let trial = KernelThreadTrial::carry_out(&hierarchies).map_err(Failure::from_error)?;
     let findings = Diagnosis {
         host: host_facts,
-        managers: managers(Path::new("/"), &hierarchies().unwrap_or_default()),
+        managers: managers(Path::new("/"), &hierarchies),
         overheads,
-        backends: backends::fitness(&host),
+        backends: backends::fitness(&host, &trial),
+        kernel_thread_trial: trial,
         noise: &sampled,
         advice: advice(&query),
         capabilities: &host,
@@ -159,22 +164,8 @@ fn text(findings: &Diagnosis<'_>) -> String {
         ],
         &backends,
     ));
-    let noise: Vec<Vec<String>> = findings
-        .noise
-        .iter()
-        .map(|noise| {
-            vec![
-                noise.cpu.to_string(),
-                format!("{:.3}%", 100.0 * noise.share()),
-                noise.longest.to_string(),
-                noise.gaps.count().unwrap_or(0).to_string(),
-            ]
-        })
-        .collect();
-    parts.push(table(
-        &["noise of CPU", "time lost", "longest gap", "gaps"],
-        &noise,
-    ));
+    parts.push(in_words(&findings.kernel_thread_trial));
+    parts.push(noise_table(findings.noise));
     if let Some(overheads) = &findings.overheads {
         parts.extend(overheads.text());
     }
@@ -182,4 +173,34 @@ fn text(findings: &Diagnosis<'_>) -> String {
         parts.push(format!("! {}\n  help: {}", advice.what, advice.advice));
     }
     parts.join("\n\n") + "\n"
+}
+
+/// What was tried on a thread of the kernel, in a sentence.
+fn in_words(trial: &KernelThreadTrial) -> String {
+    let Some(thread) = &trial.thread else {
+        return "interrupt threads: no thread of the kernel is seen here, so none can have a budget".into();
+    };
+    let tried = [
+        ("its policy and CPUs", &trial.scheduling),
+        ("its group of cgroup v2", &trial.unified_group),
+        ("its group of cgroup v1", &trial.cpu_group),
+    ];
+    let words = tried.map(|(what, refusal)| match refusal {
+        None => format!("{what} can be set"),
+        Some(why) => format!("{what} cannot ({why})"),
+    });
+    format!("interrupt threads, tried on {thread}: {}", words.join(", "))
+}
+
+fn noise_table(noise: &[Noise]) -> String {
+    let row = |noise: &Noise| {
+        vec![
+            noise.cpu.to_string(),
+            format!("{:.3}%", 100.0 * noise.share()),
+            noise.longest.to_string(),
+            noise.gaps.count().unwrap_or(0).to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = noise.iter().map(row).collect();
+    table(&["noise of CPU", "time lost", "longest gap", "gaps"], &rows)
 }

@@ -1,5 +1,7 @@
 //! `tailbound explain`: what every slow request of a run waited for.
 
+mod simulated_jobs;
+
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -50,9 +52,19 @@ pub fn carry_out(arguments: &ExplainArguments, output: &Output) -> Result<(), Fa
             "record them with `tailbound run FILE --trace`, or name threads whose jobs are explained with --thread",
         ));
     }
+    let report = report_of(&arguments.path)?;
+    let mut simulated = report
+        .as_ref()
+        .map_or_else(Vec::new, |report| CausesSection::causes(report).simulated);
+    simulated.extend(simulated_jobs::simulated_jobs(
+        arguments,
+        report.as_ref(),
+        &explanations,
+        output,
+    )?);
     let causes = LatencyCauses {
         measured: explanations,
-        simulated: simulated(&arguments.path)?,
+        simulated,
     };
     let predicted = |one: &Explanation| {
         let prediction = causes.prediction_of(one);
@@ -77,7 +89,11 @@ pub fn carry_out(arguments: &ExplainArguments, output: &Output) -> Result<(), Fa
 
 fn options(arguments: &ExplainArguments) -> Result<ExplainOptions, Failure> {
     let mut options = ExplainOptions {
-        threads: arguments.thread.iter().cloned().collect(),
+        threads: arguments
+            .thread
+            .iter()
+            .map(|jobs| jobs.thread.clone())
+            .collect(),
         ..ExplainOptions::default()
     };
     if !arguments.bands.is_empty() {
@@ -141,14 +157,14 @@ fn rows(explanations: &[Explanation]) -> Vec<Vec<String>> {
     rows
 }
 
-/// The simulations in the document of a run's results, if the path is such a folder.
-fn simulated(path: &Path) -> Result<Vec<Explanation>, Failure> {
+/// The document of a run's results, if the path is such a folder.
+fn report_of(path: &Path) -> Result<Option<RunReport>, Failure> {
     let document = path.join("report.json");
     if !document.is_file() {
-        return Ok(Vec::new());
+        return Ok(None);
     }
-    let report = RunReport::from_json(&read_file(&document)?).map_err(Failure::from_error)?;
-    Ok(CausesSection::causes(&report).simulated)
+    let report = RunReport::from_json(&read_file(&document)?);
+    report.map(Some).map_err(Failure::from_error)
 }
 
 fn in_words(explanation: &Explanation, simulated: Option<&Explanation>) -> String {
@@ -181,7 +197,10 @@ fn in_words(explanation: &Explanation, simulated: Option<&Explanation>) -> Strin
     text.push_str(&table(&header, &rows));
     text.push('\n');
     if simulated.is_some() {
-        text.push_str("in brackets: the simulation of the same variant\n");
+        text.push_str(match explanation.variant() {
+            Some(_) => "in brackets: the simulation of the same variant\n",
+            None => "in brackets: the simulation of the description\n",
+        });
     }
     if let Some(calibrated) = explanation.calibrated {
         text.push_str(&format!(

@@ -209,5 +209,6 @@ fn request(arguments: &RunArguments, interface: ResourceInterface, pid: u32) -> 
         interface,
         backend: arguments.reservation.backend,
         options: BackendOptions::default(),
+        interference: Default::default(),
     }
 }

@@ -158,6 +158,7 @@ impl Stage {
                 interface: self.interface(0, place),
                 backend: self.trial.back_end.kind(),
                 options: BackendOptions::default(),
+                interference: Default::default(),
             })
             .collect()
     }

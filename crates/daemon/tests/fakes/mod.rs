@@ -31,6 +31,7 @@ pub fn request(domain: &str) -> ReservationRequest {
         },
         backend: BackendKind::DsFreeze,
         options: BackendOptions::default(),
+        interference: Default::default(),
     }
 }
 
@@ -174,6 +175,7 @@ impl LeasedReservations for FakeKernel {
                 interface: request.interface.clone(),
                 backend: request.backend,
                 options: BackendOptions::default(),
+                interference: Default::default(),
                 threads: 1,
                 ledger: None,
                 audit: None,

@@ -187,6 +187,7 @@ impl ModesStage {
             interface: self.interface(mode, place),
             backend: self.backend,
             options: BackendOptions::default(),
+            interference: Default::default(),
         };
         vec![request(0), request(1)]
     }

@@ -316,5 +316,6 @@ pub fn request_for(pid: u32) -> ReservationRequest {
         },
         backend: BackendKind::DsFreeze,
         options: BackendOptions::default(),
+        interference: Default::default(),
     }
 }

@@ -3,10 +3,9 @@
 
 mod replacement;
 
-use std::collections::BTreeMap;
-
 pub use replacement::{Holding, Pending, UNKNOWN, admit_from};
 use tailbound_analysis::admission::{self, HostLimits, RealTimeLimit, Reserved};
+use tailbound_analysis::interference::HostInterference;
 use tailbound_linux::host_facts::Throttling;
 use tailbound_linux::scheduling::format_cpu_list;
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
@@ -113,7 +112,8 @@ impl std::ops::Deref for Standing {
     }
 }
 
-/// Checks `requested` beside `active` on every CPU. Each request has passed [`check_request`].
+/// Checks `requested` beside `active` on every CPU, with the interference that any of them came with. Each request has
+/// passed [`check_request`].
 ///
 /// # Errors
 /// What is too much, and what would fit.
@@ -122,21 +122,13 @@ pub fn admit(
     requested: &[Standing],
     host: &HostCapabilities,
 ) -> Result<(), AdmissionError> {
-    admit_within(active, requested, &limits_of(host))
-}
-
-/// The same under limits that more is known of than the host itself tells, such as the interference on its CPUs.
-///
-/// # Errors
-/// As [`admit`].
-pub fn admit_within(
-    active: &[Standing],
-    requested: &[Standing],
-    limits: &HostLimits,
-) -> Result<(), AdmissionError> {
+    let mut limits = limits_of(host);
+    for one in active.iter().chain(requested) {
+        limits.interference.include(&one.request.interference);
+    }
     let active: Vec<Reserved<'_>> = active.iter().map(Standing::reserved).collect();
     let requested: Vec<Reserved<'_>> = requested.iter().map(Standing::reserved).collect();
-    admission::admit(&active, &requested, limits).map_err(AdmissionError::from)
+    admission::admit(&active, &requested, &limits).map_err(AdmissionError::from)
 }
 
 /// Checks that no request comes to a CPU with a reservation where one of the two is to have it to itself. Requests are
@@ -176,7 +168,7 @@ pub fn limits_of(host: &HostCapabilities) -> HostLimits {
         throttling_us: host.rt_share(),
         has_fair_server: host.has(Feature::FairServer),
         groups_us: host.rt_groups_us,
-        interference: BTreeMap::new(),
+        interference: HostInterference::default(),
     }
 }
 

@@ -18,6 +18,7 @@ mod xen_rtds;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use tailbound_linux::kernel_thread_trial::KernelThreadTrial;
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
 use tailbound_model::BackendKind;
 use tailbound_time::Duration;
@@ -96,8 +97,8 @@ pub struct BackendFitness {
     pub missing: Vec<MissingRequirement>,
 }
 
-/// What every back end does on `host`.
-pub fn fitness(host: &HostCapabilities) -> Vec<BackendFitness> {
+/// What every back end does on `host`, threads of the kernel as far as `trial` allowed it.
+pub fn fitness(host: &HostCapabilities, trial: &KernelThreadTrial) -> Vec<BackendFitness> {
     let all = ALL.iter().map(|backend| {
         let (backend, missing) = (backend.kind(), backend.missing(host));
         BackendFitness {
@@ -108,11 +109,22 @@ pub fn fitness(host: &HostCapabilities) -> Vec<BackendFitness> {
             kernel_threads: missing.is_empty()
                 && backend.guarantees_budget()
                 && backend.traits().kernel_threads
-                && host.has(Feature::ReceiveThreads),
+                && host.has(Feature::ReceiveThreads)
+                && allows_threads(trial, backend),
             missing,
         }
     });
     all.collect()
+}
+
+/// Whether a trial allowed what a back end does with threads of the kernel.
+fn allows_threads(trial: &KernelThreadTrial, backend: BackendKind) -> bool {
+    let group = match backend {
+        BackendKind::DsFreeze => &trial.unified_group,
+        BackendKind::RtGroup => &trial.cpu_group,
+        _ => &None,
+    };
+    trial.allows_scheduling() && group.is_none()
 }
 
 /// The requirement, if `host` lacks the feature.

@@ -188,6 +188,7 @@ mod tests {
                 },
                 backend: BackendKind::None,
                 options: BackendOptions::default(),
+                interference: Default::default(),
             },
             inheritance: Inheritance::default(),
         }

@@ -111,6 +111,7 @@ impl Bench<'_> {
             },
             backend: self.back_end.kind(),
             options: BackendOptions::default(),
+            interference: Default::default(),
         }
     }
 

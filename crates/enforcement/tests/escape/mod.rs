@@ -88,6 +88,7 @@ impl Stage {
             },
             backend,
             options: BackendOptions::default(),
+            interference: Default::default(),
         };
         enforcer.apply(&[request]).unwrap();
         let _directory = directory;

@@ -79,6 +79,32 @@ fn two_state_directories_are_admitted_together() {
     assert_eq!(kernel.snapshot(), before);
 }
 
+/// The interference that a request comes with is taken from its CPU for everybody, whatever state directory they are from.
+#[test]
+fn interference_of_one_request_counts_for_all_on_its_cpu() {
+    let (kernel, registry) = (host(), state_directory());
+    let (one, two) = (state_directory(), state_directory());
+    let mut first = registered(&kernel, 10, one.path(), registry.path());
+    let mut second = registered(&kernel, 11, two.path(), registry.path());
+    // A fifth of CPU 1.
+    let interference = serde_json::json!([{ "cpu": 1, "sources": [[{
+        "source": "irq 24", "curve": [[1, "10ms"]], "longest": "2ms", "may_use_budget": false
+    }]] }]);
+    let interfered = ReservationRequest {
+        interference: serde_json::from_value(interference).unwrap(),
+        ..share("web", 100, 40)
+    };
+    first.apply(std::slice::from_ref(&interfered)).unwrap();
+    let refused = second.apply(&[share("db", 200, 45)]).unwrap_err();
+    let text = refused.to_string();
+    assert!(text.contains("takes the rest: irq 24"), "{text}");
+    first.revert("web").unwrap();
+    second.apply(&[share("db", 200, 45)]).unwrap();
+    let refused = first.apply(&[interfered]).unwrap_err().to_string();
+    assert!(refused.contains("db 45%"), "{refused}");
+    second.revert_all().unwrap();
+}
+
 #[test]
 fn no_thread_and_no_name_is_reserved_from_two_state_directories() {
     let (kernel, registry) = (host(), state_directory());

@@ -97,6 +97,7 @@ pub fn request(
         interface,
         backend,
         options: BackendOptions::default(),
+        interference: Default::default(),
     }
 }
 

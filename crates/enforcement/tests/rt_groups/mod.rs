@@ -34,6 +34,7 @@ fn half(cpu: u32) -> Standing {
         },
         backend: BackendKind::RtGroup,
         options: BackendOptions::default(),
+        interference: Default::default(),
     })
 }
 

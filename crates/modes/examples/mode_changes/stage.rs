@@ -167,6 +167,7 @@ impl Stage {
                 interface: interface(domain.budgets[0], index),
                 backend: BackendKind::DsFreeze,
                 options: BackendOptions::default(),
+                interference: Default::default(),
             });
         }
         // The agents have their priority by then.

@@ -122,6 +122,15 @@ const NAME: &[Field] = &[(1, "iid", Kind::Number), (2, "name", Kind::Text)];
 const TRACK: &[Field] = &[
     (1, "uuid", Kind::Number),
     (2, "name", Kind::Text),
+    (
+        4,
+        "thread",
+        Kind::Message(&[
+            (1, "pid", Kind::Number),
+            (2, "tid", Kind::Number),
+            (5, "thread_name", Kind::Text),
+        ]),
+    ),
     (5, "parent_uuid", Kind::Number),
     (8, "counter", Kind::Message(&[(3, "unit", Kind::Number)])),
     (11, "child_ordering", Kind::Number),
@@ -287,7 +296,13 @@ impl Shown {
         }
         for track in packet.messages("track_descriptor") {
             let uuid = track.number("uuid").ok_or("a track without a number")?;
-            let name = track.text("name").ok_or("a track without a name")?;
+            let of_thread = track.messages("thread").into_iter().next();
+            let thread = of_thread.map(|thread| {
+                let number = |name| thread.number(name).unwrap_or_default();
+                format!("thread {} of {}", number("tid"), number("pid"))
+            });
+            let name = track.text("name").or(thread.as_deref());
+            let name = name.ok_or("a track without a name")?;
             let path = match track.number("parent_uuid") {
                 Some(parent) => {
                     let parent = self

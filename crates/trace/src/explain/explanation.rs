@@ -32,6 +32,12 @@ pub struct Explanation {
 }
 
 impl Explanation {
+    /// The variant of the run, where there is one.
+    pub fn variant(&self) -> Option<&str> {
+        let variant = self.run.split(',').next();
+        variant.filter(|variant| !variant.is_empty())
+    }
+
     /// The mean of the requests' own execution.
     pub fn mean_execution(&self) -> Duration {
         let own = self

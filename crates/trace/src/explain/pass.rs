@@ -190,9 +190,11 @@ impl<'a, B: PositionedBytes> EventPass<'a, B> {
         let only = passes.iter().filter_map(|pass| pass.only_thread);
         let watched: Vec<u32> = watched.chain(generators).chain(only).collect();
         watched.into_iter().for_each(|thread| host.watch(thread));
+        let run = described.first().map(|load| load.run.clone());
         let subjects = jobs.into_iter().map(|(name, latencies)| {
             let explanation = Explanation {
                 subject: format!("jobs of {name}"),
+                run: run.clone().unwrap_or_default(),
                 ..Explanation::default()
             };
             let subject = ExplainedSubject::new(

@@ -6,14 +6,19 @@ use std::io::{self, Write};
 
 use super::error::ExportError;
 use super::fields::{ExportedValue, fields};
+use super::program_events::{ComingEvents, ProgramEvent, ProgramEvents};
 use super::thread_names::ThreadNames;
 use crate::kernel::KernelEventKind;
 use crate::recording::{KernelRecording, PositionedBytes};
 
 /// The beginning of every packet.
 const MAGIC: u32 = 0xc1fc_1fc1;
-/// Bytes of a packet's header and context.
-const PACKET_HEADER_BYTES: usize = 4 + 4 + 5 * 8 + 4;
+/// Bytes of a packet's header and context, without the number of a CPU.
+const PACKET_HEADER_BYTES: usize = 4 + 4 + 5 * 8;
+/// The name of the class of a program's events, in their own stream.
+const PROGRAM_EVENT: &str = "program_event";
+/// The number of that class.
+const PROGRAM_CLASS: u16 = 0;
 /// Bytes of events from which a packet is written.
 const PACKET_BYTES: usize = 64 << 10;
 
@@ -28,25 +33,35 @@ enum CtfType {
 /// The classes of events, by name: a number, and the fields.
 type EventClasses = BTreeMap<&'static str, (u16, Vec<(&'static str, CtfType)>)>;
 
-/// Writes the files `metadata` and `cpuN` for each CPU, which `open` opens in an empty folder. Events that the kernel
-/// lost are counted as the format does it, by packets.
+/// Writes the files `metadata` and `cpuN` for each CPU, which `open` opens in an empty folder, and `programs` where there
+/// are events of programs. Events that were lost are counted as the format does it, by packets.
 ///
 /// # Errors
 /// The recording cannot be read, or a file not be written.
 pub fn write_ctf<B: PositionedBytes, W: Write>(
     recording: &KernelRecording<B>,
+    programs: &ProgramEvents,
     mut open: impl FnMut(&str) -> io::Result<W>,
 ) -> Result<(), ExportError> {
     let decoder = recording.decoder()?;
     let header = recording.header();
     let mut streams = BTreeMap::new();
     for cpu in &header.cpus {
-        streams.insert(*cpu, PacketStream::new(*cpu, open(&format!("cpu{cpu}"))?));
+        let out = open(&format!("cpu{cpu}"))?;
+        streams.insert(*cpu, PacketStream::new(Some(*cpu), out));
     }
+    let mut of_programs = match programs.events.is_empty() {
+        true => None,
+        false => Some(PacketStream::new(None, open("programs")?)),
+    };
+    let mut coming = ComingEvents::new(programs);
     let mut names = ThreadNames::new(header);
     let mut classes = EventClasses::new();
     let mut events = recording.events(&decoder);
     while let Some(event) = events.next_event()? {
+        if let Some(stream) = &mut of_programs {
+            push_programs(&mut coming, event.at.as_nanos(), &names, stream)?;
+        }
         let Some(stream) = streams.get_mut(&event.cpu) else {
             continue;
         };
@@ -63,13 +78,46 @@ pub fn write_ctf<B: PositionedBytes, W: Write>(
         let thread = (event.thread, names.name(event.thread));
         stream.push(*number, event.at.as_nanos(), thread, fields)?;
     }
+    if let Some(mut stream) = of_programs.take() {
+        push_programs(&mut coming, u64::MAX, &names, &mut stream)?;
+        stream.lose(programs.lost)?;
+        stream.finish()?;
+    }
     for stream in streams.into_values() {
         stream.finish()?;
     }
     let mut out = open("metadata")?;
-    out.write_all(metadata(&classes, header.host.get("kernel")).as_bytes())?;
+    let kernel = header.host.get("kernel");
+    let text = metadata(&classes, kernel, !programs.events.is_empty());
+    out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(())
+}
+
+/// Writes the program events up to an instant.
+fn push_programs<W: Write>(
+    coming: &mut ComingEvents<'_>,
+    until: u64,
+    names: &ThreadNames,
+    stream: &mut PacketStream<W>,
+) -> io::Result<()> {
+    while let Some(event) = coming.next_until(until) {
+        let thread = (event.thread, names.name(event.thread));
+        stream.push(
+            PROGRAM_CLASS,
+            event.instant_ns,
+            thread,
+            program_fields(event),
+        )?;
+    }
+    Ok(())
+}
+
+fn program_fields(event: &ProgramEvent) -> Vec<(&'static str, ExportedValue)> {
+    vec![
+        ("trigger", ExportedValue::Text(event.trigger.clone())),
+        ("arguments", ExportedValue::Text(event.arguments_text())),
+    ]
 }
 
 fn types(fields: &[(&'static str, ExportedValue)]) -> Vec<(&'static str, CtfType)> {
@@ -84,9 +132,9 @@ fn types(fields: &[(&'static str, ExportedValue)]) -> Vec<(&'static str, CtfType
         .collect()
 }
 
-/// The stream of a CPU, of which at most one packet is in memory.
+/// The stream of a CPU, or of programs, of which at most one packet is in memory.
 struct PacketStream<W> {
-    cpu: u32,
+    cpu: Option<u32>,
     out: W,
     events: Vec<u8>,
     begin: u64,
@@ -95,7 +143,7 @@ struct PacketStream<W> {
 }
 
 impl<W: Write> PacketStream<W> {
-    fn new(cpu: u32, out: W) -> Self {
+    fn new(cpu: Option<u32>, out: W) -> Self {
         Self {
             cpu,
             out,
@@ -155,13 +203,16 @@ impl<W: Write> PacketStream<W> {
         if self.events.is_empty() {
             return Ok(());
         }
-        let bits = (PACKET_HEADER_BYTES + self.events.len()) as u64 * 8;
+        let cpu = self.cpu.map(u32::to_le_bytes);
+        let cpu = cpu.as_ref().map_or(&[][..], |bytes| &bytes[..]);
+        let bits = (PACKET_HEADER_BYTES + cpu.len() + self.events.len()) as u64 * 8;
+        let stream = u32::from(self.cpu.is_none());
         self.out.write_all(&MAGIC.to_le_bytes())?;
-        self.out.write_all(&0_u32.to_le_bytes())?;
+        self.out.write_all(&stream.to_le_bytes())?;
         for number in [self.begin, self.end, bits, bits, self.discarded] {
             self.out.write_all(&number.to_le_bytes())?;
         }
-        self.out.write_all(&self.cpu.to_le_bytes())?;
+        self.out.write_all(cpu)?;
         self.out.write_all(&self.events)?;
         self.events.clear();
         Ok(())
@@ -169,7 +220,7 @@ impl<W: Write> PacketStream<W> {
 }
 
 /// The description of all streams, in the format's own language.
-fn metadata(classes: &EventClasses, kernel: Option<&String>) -> String {
+fn metadata(classes: &EventClasses, kernel: Option<&String>, has_programs: bool) -> String {
     let kernel = kernel
         .map_or("", |kernel| kernel)
         .replace(['"', '\\', '\n'], " ");
@@ -196,27 +247,44 @@ fn metadata(classes: &EventClasses, kernel: Option<&String>) -> String {
     );
     text.push_str(
         "clock {\n\tname = monotonic;\n\tdescription = \"CLOCK_MONOTONIC\";\n\tfreq = 1000000000;\n\toffset = 0;\n\
-         };\n\n\
-         stream {\n\tid = 0;\n\
-         \tpacket.context := struct { instant timestamp_begin; instant timestamp_end; u64 content_size; \
-         u64 packet_size; u64 events_discarded; u32 cpu_id; };\n\
-         \tevent.header := struct { u16 id; instant timestamp; };\n\
-         \tevent.context := struct { u32 tid; string name; };\n};\n",
+         };\n",
     );
+    text.push_str(&stream_class(0, " u32 cpu_id;"));
     for (name, (number, fields)) in classes {
-        let _written = write!(
-            text,
-            "\nevent {{\n\tname = \"{name}\";\n\tid = {number};\n\tstream_id = 0;\n\tfields := struct {{\n"
-        );
-        for (name, kind) in fields {
-            let kind = match kind {
-                CtfType::Number => "u64",
-                CtfType::Signed => "i64",
-                CtfType::Text => "string",
-            };
-            let _written = writeln!(text, "\t\t{kind} _{name};");
-        }
-        text.push_str("\t};\n};\n");
+        text.push_str(&event_class(name, (0, *number), fields));
     }
+    if has_programs {
+        let fields = [("trigger", CtfType::Text), ("arguments", CtfType::Text)];
+        text.push_str(&stream_class(1, ""));
+        text.push_str(&event_class(PROGRAM_EVENT, (1, PROGRAM_CLASS), &fields));
+    }
+    text
+}
+
+/// A stream whose packets have some more fields.
+fn stream_class(number: u32, more: &str) -> String {
+    format!(
+        "\nstream {{\n\tid = {number};\n\
+         \tpacket.context := struct {{ instant timestamp_begin; instant timestamp_end; u64 content_size; \
+         u64 packet_size; u64 events_discarded;{more} }};\n\
+         \tevent.header := struct {{ u16 id; instant timestamp; }};\n\
+         \tevent.context := struct {{ u32 tid; string name; }};\n}};\n"
+    )
+}
+
+/// The class of events with a name, by the number of its stream and its own.
+fn event_class(name: &str, (stream, number): (u32, u16), fields: &[(&str, CtfType)]) -> String {
+    let mut text = format!(
+        "\nevent {{\n\tname = \"{name}\";\n\tid = {number};\n\tstream_id = {stream};\n\tfields := struct {{\n"
+    );
+    for (name, kind) in fields {
+        let kind = match kind {
+            CtfType::Number => "u64",
+            CtfType::Signed => "i64",
+            CtfType::Text => "string",
+        };
+        let _written = writeln!(text, "\t\t{kind} _{name};");
+    }
+    text.push_str("\t};\n};\n");
     text
 }

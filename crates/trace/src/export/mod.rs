@@ -6,6 +6,7 @@ mod ctf;
 mod error;
 mod fields;
 mod perfetto;
+mod program_events;
 mod thread_names;
 mod trace_dat;
 
@@ -16,4 +17,5 @@ pub use csv::write_csv;
 pub use ctf::write_ctf;
 pub use error::ExportError;
 pub use perfetto::{SimulatedTraces, write_perfetto};
+pub use program_events::{ProgramEvent, ProgramEvents};
 pub use trace_dat::write_trace_dat;

@@ -1,6 +1,7 @@
 //! A trace that Perfetto opens, with the CPUs and threads as the kernel recorded them, and tracks of ours beside.
 
 mod kernel_events;
+mod programs;
 mod schedules;
 mod tracks;
 
@@ -10,6 +11,8 @@ use tailbound_perfetto::message::{Process, ProcessTree, Thread, TracePacket};
 use tailbound_perfetto::{PacketWriter, RECORDED_SEQUENCE};
 
 use super::error::ExportError;
+use super::program_events::ProgramEvents;
+use super::thread_names::ThreadNames;
 use crate::recording::{KernelRecording, PositionedBytes, RecordedProcess};
 use kernel_events::KernelBundles;
 use tracks::{RecordedTracks, write_requests, write_stalls};
@@ -25,6 +28,7 @@ pub type SimulatedTraces<'a> = Vec<(String, Box<dyn BufRead + 'a>)>;
 ///   threads that ran and, below, the late looks of the sampler of stalls; "Reservations" with a slice for each time
 ///   that a domain was frozen, and the instants "ran out" and "replenished"; "Tasks" with a slice for each request from
 ///   its intended send time to its reply, as many beside each other as there were at once, up to 256.
+/// - Events of programs are instants on the tracks of their threads, with their arguments.
 /// - Under "simulated" stand the tracks of the traces that `tailbound simulate --export-schedule` wrote. Their time
 ///   begins at the first intended send time of the recording, or at its beginning if it has no load.
 ///
@@ -32,6 +36,7 @@ pub type SimulatedTraces<'a> = Vec<(String, Box<dyn BufRead + 'a>)>;
 /// The recording or a simulated trace cannot be read, or `out` not be written.
 pub fn write_perfetto<B: PositionedBytes, W: Write>(
     recording: &KernelRecording<B>,
+    programs: &ProgramEvents,
     simulated: SimulatedTraces<'_>,
     out: W,
 ) -> Result<W, ExportError> {
@@ -41,16 +46,21 @@ pub fn write_perfetto<B: PositionedBytes, W: Write>(
     packets.write(process_tree(header.started.as_nanos(), &header.processes));
     let mut tracks = RecordedTracks::new(header, &mut packets);
     let mut bundles = KernelBundles::new(header);
+    let mut names = ThreadNames::new(header);
     let mut events = recording.events(&decoder);
     while let Some(event) = events.next_event()? {
+        names.note(&event);
         tracks.take(&event, &mut packets);
         bundles.take(&event, &mut packets);
     }
     bundles.finish(&mut packets);
     tracks.finish(&mut packets);
+    let mut processes = header.processes.clone();
     if let Some(end) = recording.end() {
         packets.write(process_tree(end.ended.as_nanos(), &end.processes));
+        processes.extend(end.processes.iter().cloned());
     }
+    programs::write_programs(programs, &processes, &names, &mut packets);
     write_stalls(recording, &mut tracks, &mut packets)?;
     let first = write_requests(recording, &tracks, &mut packets)?;
     let begin = first.unwrap_or(header.started.as_nanos());

@@ -12,7 +12,10 @@ use tailbound_perfetto::message::TrackDescriptor;
 use tailbound_perfetto::{PacketEvent, PacketWriter, SIMULATED_SEQUENCE};
 use tailbound_time::Instant;
 
-use super::{SimulatedTraces, write_csv, write_ctf, write_perfetto, write_trace_dat};
+use super::{
+    ProgramEvent, ProgramEvents, SimulatedTraces, write_csv, write_ctf, write_perfetto,
+    write_trace_dat,
+};
 use crate::kernel::{InterruptContext, KernelEventKind, OffCpuState, ThreadSwitch};
 use crate::recording::{
     KernelRecording, RecordedDomain, RecordedLoad, RecordedProcess, RecordedThread, RequestRow,
@@ -93,7 +96,12 @@ fn served() -> SyntheticRecording {
 fn csv_has_a_line_for_each_event() {
     let bytes = served().to_bytes();
     let mut out = Vec::new();
-    write_csv(&KernelRecording::open(&bytes[..]).unwrap(), &mut out).unwrap();
+    write_csv(
+        &KernelRecording::open(&bytes[..]).unwrap(),
+        &ProgramEvents::default(),
+        &mut out,
+    )
+    .unwrap();
     let text = String::from_utf8(out).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "time_ns,cpu,thread,name,event,fields");
@@ -112,6 +120,41 @@ fn csv_has_a_line_for_each_event() {
         "5000,1,0,idle,cgroup_freeze,cgroup=12 path=/tailbound/one"
     );
     assert_eq!(lines.len(), 9);
+}
+
+/// Events of the thread of [`served`] and of one that the recording does not know.
+fn of_programs() -> ProgramEvents {
+    let event = |instant_ns: u64, thread: u32, trigger: &str| ProgramEvent {
+        instant_ns,
+        thread,
+        trigger: trigger.into(),
+        arguments: vec![3, 4],
+    };
+    ProgramEvents {
+        lost: 1,
+        clock_error_ns: 50,
+        events: vec![event(1_600, 7, "serve.begin"), event(9_000, 9, "serve.end")],
+    }
+}
+
+#[test]
+fn events_of_programs_are_in_order_with_those_of_the_kernel() {
+    let bytes = served().to_bytes();
+    let recording = KernelRecording::open(&bytes[..]).unwrap();
+    let mut out = Vec::new();
+    write_csv(&recording, &of_programs(), &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[3], "1600,,7,server,serve.begin,arguments=3 4");
+    assert_eq!(lines.last(), Some(&"9000,,9,,serve.end,arguments=3 4"));
+    let out = write_perfetto(&recording, &of_programs(), Vec::new(), Vec::new()).unwrap();
+    let shown = wire::Shown::of(&wire::packets(&out).unwrap()).unwrap();
+    for (track, name, at) in [
+        ("thread 7 of 7", "serve.begin", 1_600),
+        ("thread 9 of 9", "serve.end", 9_000),
+    ] {
+        assert_eq!(shown.instants[track], [(name.to_string(), at)]);
+    }
 }
 
 #[test]
@@ -133,7 +176,12 @@ fn a_number_that_another_thread_has_again_has_its_name_from_then_on() {
     recording.push(4_000, 0, 7, KernelEventKind::Idle { begins: true });
     let bytes = recording.to_bytes();
     let mut out = Vec::new();
-    write_csv(&KernelRecording::open(&bytes[..]).unwrap(), &mut out).unwrap();
+    write_csv(
+        &KernelRecording::open(&bytes[..]).unwrap(),
+        &ProgramEvents::default(),
+        &mut out,
+    )
+    .unwrap();
     let text = String::from_utf8(out).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[2].starts_with("2000,0,7,old,"), "{text}");
@@ -163,7 +211,12 @@ fn babeltrace_reads_the_common_trace_format() {
     let bytes = served().to_bytes();
     let folder = tempfile::tempdir().unwrap();
     let open = |name: &str| File::create(folder.path().join(name));
-    write_ctf(&KernelRecording::open(&bytes[..]).unwrap(), open).unwrap();
+    write_ctf(
+        &KernelRecording::open(&bytes[..]).unwrap(),
+        &ProgramEvents::default(),
+        open,
+    )
+    .unwrap();
     let path = folder.path().to_str().unwrap();
     let (text, warnings) = run("babeltrace2", &["--clock-cycles", "--no-delta", path]);
     let lines: Vec<&str> = text.lines().collect();
@@ -184,6 +237,31 @@ fn babeltrace_reads_the_common_trace_format() {
 }
 
 #[test]
+fn babeltrace_reads_events_of_programs() {
+    if !is_here("babeltrace2") {
+        return;
+    }
+    let bytes = served().to_bytes();
+    let recording = KernelRecording::open(&bytes[..]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let open = |name: &str| File::create(folder.path().join(name));
+    write_ctf(&recording, &of_programs(), open).unwrap();
+    let path = folder.path().to_str().unwrap();
+    let (text, warnings) = run("babeltrace2", &["--clock-cycles", "--no-delta", path]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 9, "{text}{warnings}");
+    assert!(
+        lines[2]
+            .starts_with("[00000000000000001600] program_event: { tid = 7, name = \"server\" }"),
+        "{text}"
+    );
+    assert!(
+        lines[2].contains("{ trigger = \"serve.begin\", arguments = \"3 4\" }"),
+        "{text}"
+    );
+}
+
+#[test]
 fn babeltrace_counts_lost_events() {
     if !is_here("babeltrace2") {
         return;
@@ -195,7 +273,12 @@ fn babeltrace_counts_lost_events() {
     let bytes = recording.to_bytes();
     let folder = tempfile::tempdir().unwrap();
     let open = |name: &str| File::create(folder.path().join(name));
-    write_ctf(&KernelRecording::open(&bytes[..]).unwrap(), open).unwrap();
+    write_ctf(
+        &KernelRecording::open(&bytes[..]).unwrap(),
+        &ProgramEvents::default(),
+        open,
+    )
+    .unwrap();
     let (_, warnings) = run("babeltrace2", &[folder.path().to_str().unwrap()]);
     assert!(warnings.contains("discarded 3 events"), "{warnings}");
 }
@@ -238,7 +321,12 @@ fn streams_of_ctf_are_whole_packets() {
         files.borrow_mut().insert(name.to_string(), path.clone());
         File::create(path)
     };
-    write_ctf(&KernelRecording::open(&bytes[..]).unwrap(), open).unwrap();
+    write_ctf(
+        &KernelRecording::open(&bytes[..]).unwrap(),
+        &ProgramEvents::default(),
+        open,
+    )
+    .unwrap();
     let files = files.into_inner();
     assert_eq!(
         files.keys().collect::<Vec<_>>(),
@@ -319,7 +407,7 @@ fn perfetto_has_recorded_and_simulated_tracks_of_the_same_names() {
         ("two".into(), Box::new(&schedule[..])),
     ];
     let recording = KernelRecording::open(&bytes[..]).unwrap();
-    let out = write_perfetto(&recording, traces, Vec::new()).unwrap();
+    let out = write_perfetto(&recording, &ProgramEvents::default(), traces, Vec::new()).unwrap();
     let shown = wire::Shown::of(&wire::packets(&out).unwrap()).unwrap();
     assert_eq!(shown.disorder(), Vec::<String>::new());
     let slice = |name: &str, from: u64, until: u64| (name.to_string(), from, Some(until));
@@ -383,12 +471,18 @@ fn other_files_are_no_simulated_schedules() {
             "x.csv".into(),
             Box::new(std::io::Cursor::new(content.to_vec())),
         )];
-        write_perfetto(&recording, traces, Vec::new())
+        write_perfetto(&recording, &ProgramEvents::default(), traces, Vec::new())
             .unwrap_err()
             .to_string()
     };
     assert!(refused(b"task,job\n").contains("no packet begins here"));
-    let recorded = write_perfetto(&recording, Vec::new(), Vec::new()).unwrap();
+    let recorded = write_perfetto(
+        &recording,
+        &ProgramEvents::default(),
+        Vec::new(),
+        Vec::new(),
+    )
+    .unwrap();
     let refusal = refused(&recorded);
     assert!(refusal.starts_with("x.csv is no schedule"), "{refusal}");
 }

@@ -96,10 +96,22 @@ fn ask_everything(bytes: &[u8]) {
         }
     }
     for written in [
-        crate::export::write_csv(&recording, std::io::sink()),
-        crate::export::write_ctf(&recording, |_| Ok(std::io::sink())),
+        crate::export::write_csv(
+            &recording,
+            &crate::export::ProgramEvents::default(),
+            std::io::sink(),
+        ),
+        crate::export::write_ctf(&recording, &crate::export::ProgramEvents::default(), |_| {
+            Ok(std::io::sink())
+        }),
         crate::export::write_trace_dat(&recording, std::io::sink()),
-        crate::export::write_perfetto(&recording, Vec::new(), std::io::sink()).map(drop),
+        crate::export::write_perfetto(
+            &recording,
+            &crate::export::ProgramEvents::default(),
+            Vec::new(),
+            std::io::sink(),
+        )
+        .map(drop),
     ] {
         if let Err(cause) = written {
             assert!(!cause.to_string().is_empty());

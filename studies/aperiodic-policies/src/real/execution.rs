@@ -180,5 +180,6 @@ fn request(set: &Set, means: Means, cpu: u32, pid: u32) -> Option<ReservationReq
         },
         backend: means.backend()?,
         options: BackendOptions::default(),
+        interference: Default::default(),
     })
 }

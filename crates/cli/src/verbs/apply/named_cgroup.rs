@@ -42,6 +42,7 @@ fn request(arguments: &ApplyArguments, name: CgroupName) -> Result<ReservationRe
         interface,
         backend: arguments.reservation.backend,
         options: BackendOptions::default(),
+        interference: Default::default(),
     })
 }
 

@@ -218,6 +218,7 @@ mod tests {
             },
             backend: BackendKind::DsFreeze,
             options: BackendOptions::default(),
+            interference: Default::default(),
         }
     }
 

@@ -5,13 +5,14 @@ use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use tailbound_trace::export::{
-    ExportError, SimulatedTraces, write_csv, write_ctf, write_perfetto, write_trace_dat,
+    ExportError, ProgramEvents, SimulatedTraces, write_csv, write_ctf, write_perfetto,
+    write_trace_dat,
 };
 use tailbound_trace::recording::KernelRecording;
 
 use crate::arguments::{TraceExportArguments, TraceFileFormat};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, read_file};
 
 /// Writes the recording. A file appears when it is whole.
 pub fn carry_out(arguments: &TraceExportArguments, output: &Output) -> Result<(), Failure> {
@@ -22,21 +23,52 @@ pub fn carry_out(arguments: &TraceExportArguments, output: &Output) -> Result<()
             "other formats have no tracks for simulated schedules",
         ));
     }
+    if !arguments.triggers.is_empty() && arguments.to == TraceFileFormat::TraceDat {
+        return Err(Failure::with_help(
+            "--triggers does not go with --to trace-dat, which has events of the kernel alone",
+            "choose perfetto, csv or ctf",
+        ));
+    }
+    let programs = program_events(&arguments.triggers, output)?;
     let recording = super::open(&arguments.file, output)?;
     let path = &arguments.output;
     match arguments.to {
         TraceFileFormat::Perfetto => {
             let simulated = open_simulated(&arguments.simulated)?;
             write_whole(path, |out| {
-                write_perfetto(&recording, simulated, out).map(drop)
+                write_perfetto(&recording, &programs, simulated, out).map(drop)
             })?;
         }
-        TraceFileFormat::Csv => write_whole(path, |out| write_csv(&recording, out))?,
+        TraceFileFormat::Csv => write_whole(path, |out| write_csv(&recording, &programs, out))?,
         TraceFileFormat::TraceDat => write_whole(path, |out| write_trace_dat(&recording, out))?,
-        TraceFileFormat::Ctf => write_folder(path, &recording)?,
+        TraceFileFormat::Ctf => write_folder(path, &recording, &programs)?,
     }
     output.note(format!("export: {}", path.display()));
     Ok(())
+}
+
+/// The events of programs in files, with a note of what is lost and how exact their instants are.
+fn program_events(paths: &[PathBuf], output: &Output) -> Result<ProgramEvents, Failure> {
+    let mut all = ProgramEvents::default();
+    for path in paths {
+        let text = read_file(path)?;
+        let events = ProgramEvents::parse(&text).map_err(|why| {
+            Failure::with_help(
+                format!("{} holds no events of triggers: {why}", path.display()),
+                "record them by `tailbound trace triggers PID record PATTERN --format json`",
+            )
+        })?;
+        all.add(events);
+    }
+    if !paths.is_empty() {
+        output.note(format!(
+            "{} events of programs, {} lost; their instants are on the recording's clock to {}",
+            all.events.len(),
+            all.lost,
+            all.clock_error()
+        ));
+    }
+    Ok(all)
 }
 
 fn open_simulated(paths: &[PathBuf]) -> Result<SimulatedTraces<'static>, Failure> {
@@ -73,7 +105,11 @@ fn write_whole(
 }
 
 /// Writes the files of a folder that is made, or is empty.
-fn write_folder(path: &Path, recording: &KernelRecording<File>) -> Result<(), Failure> {
+fn write_folder(
+    path: &Path,
+    recording: &KernelRecording<File>,
+    programs: &ProgramEvents,
+) -> Result<(), Failure> {
     let made = fs::create_dir(path);
     let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
     match &made {
@@ -92,7 +128,7 @@ fn write_folder(path: &Path, recording: &KernelRecording<File>) -> Result<(), Fa
         Ok(()) => {}
     }
     let open = |name: &str| File::create(path.join(name)).map(BufWriter::new);
-    write_ctf(recording, open).map_err(|cause| {
+    write_ctf(recording, programs, open).map_err(|cause| {
         // The folder was empty before.
         let _gone = match made.is_ok() {
             true => fs::remove_dir_all(path),

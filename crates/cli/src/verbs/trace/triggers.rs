@@ -7,6 +7,7 @@ use std::time::{Duration as Pause, Instant};
 use serde::Serialize;
 use tailbound_linux::trigger_control::TriggerControl;
 use tailbound_time::Duration;
+use tailbound_trace::export::{ProgramEvent, ProgramEvents};
 use tailbound_trigger::layout::RecordingLayout;
 use tailbound_trigger::{RecordingReader, TriggerEvent, TriggerState};
 
@@ -70,24 +71,6 @@ pub fn carry_out(arguments: &TriggerArguments, output: &Output) -> Result<(), Fa
     output.rows(&["trigger", "state", "copies"], &rows, &list)
 }
 
-/// An event as a row.
-#[derive(Serialize)]
-struct EventRow {
-    /// The instant on CLOCK_MONOTONIC.
-    instant_ns: u64,
-    thread: u32,
-    trigger: String,
-    arguments: Vec<u64>,
-}
-
-/// The events of a recording, as JSON.
-#[derive(Serialize)]
-struct EventList {
-    lost: u64,
-    clock_error_ns: u64,
-    events: Vec<EventRow>,
-}
-
 /// Records until the end of `duration`, Ctrl-C or so many events.
 fn record(
     control: &mut TriggerControl,
@@ -142,8 +125,8 @@ fn print(
     output: &Output,
 ) -> Result<(), Failure> {
     let conversion = reader.conversion();
-    let mut rows: Vec<EventRow> = (events.iter())
-        .map(|event| EventRow {
+    let mut rows: Vec<ProgramEvent> = (events.iter())
+        .map(|event| ProgramEvent {
             instant_ns: conversion.monotonic_ns(event.instant),
             thread: event.thread,
             trigger: reader
@@ -153,7 +136,7 @@ fn print(
         })
         .collect();
     rows.sort_by_key(|row| row.instant_ns);
-    let list = EventList {
+    let list = ProgramEvents {
         lost: reader.lost(),
         clock_error_ns: conversion.error_ns(),
         events: rows,
