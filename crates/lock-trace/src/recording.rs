@@ -4,36 +4,34 @@
 //! | --- | --- |
 //! | 0..8 | the instant on CLOCK_MONOTONIC in nanoseconds |
 //! | 8..12 | the thread |
-//! | 12 | the operation: 0 process, 1 to 4 acquired (mutex, read lock, write lock, spin lock), 5 released |
+//! | 12 | the operation: 0 process, 1 to 4 acquired (mutex, read lock, write lock, spin lock), 5 released, 6 wait began, 7 wait ended, 8 handed over |
 //! | 13 | flags: 1 follows losses, 2 has the instant of a request |
-//! | 16..24 | the address of the lock, or the number of the process |
+//! | 16..24 | the address of the lock, or the number of the process or of the other thread |
 //! | 24..32 | the address behind the call |
 //! | 32..40 | the instant of the request |
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
+use tailbound_trace::kernel::LockKind;
 use tailbound_trace::recording::{
     ChunkIndex, ChunkKind, ChunkWriter, KernelRecordingError, PositionedBytes,
 };
 
-use crate::events::{LockEvent, LockKind, LockOperation};
+use crate::events::{LockEvent, LockOperation};
+use crate::loss_marks::LossMarks;
 use crate::mapped_modules::MappedModules;
 
 const EVENT_BYTES: usize = 40;
 /// Bytes of events that a chunk has, so that little is lost with a garbled one.
 const CHUNK_BYTES: usize = EVENT_BYTES * 1024;
 const RELEASED: u8 = 5;
+const WAIT_BEGAN: u8 = 6;
+const WAIT_ENDED: u8 = 7;
+const HANDED_OVER: u8 = 8;
 const FOLLOWS_LOSS: u8 = 1;
 const HAS_REQUEST: u8 = 2;
-const KINDS: [LockKind; 4] = [
-    LockKind::Mutex,
-    LockKind::Read,
-    LockKind::Write,
-    LockKind::Spin,
-];
-
 /// The beginning of a recording of locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockRecordingHeader {
@@ -189,29 +187,29 @@ impl<B: PositionedBytes> LockRecording<B> {
     /// # Errors
     /// What the source says.
     pub fn visit(&self, mut visit: impl FnMut(&LockEvent)) -> Result<u64, KernelRecordingError> {
-        let mut gaps = 0;
-        // The gaps before the last event of a thread.
-        let mut seen: HashMap<u32, u64> = HashMap::new();
+        let mut marks = LossMarks::default();
         let mut end = None;
         for place in self.chunks.places_of(ChunkKind::LockEvents, None) {
             // Chunks of events follow each other; one whose header is garbled is missing between two of them.
-            gaps += u64::from(end.is_some_and(|end| end != place.start()));
+            if end.is_some_and(|end| end != place.start()) {
+                marks.note_loss();
+            }
             end = Some(place.end());
             let Some(content) = self.chunks.content(place)? else {
-                gaps += 1;
+                marks.note_loss();
                 continue;
             };
             let rows = content.chunks(EVENT_BYTES);
             for event in rows.map(event_of_bytes) {
                 let Some(mut event) = event else {
-                    gaps += 1;
+                    marks.note_loss();
                     continue;
                 };
-                event.follows_loss |= seen.insert(event.thread, gaps).unwrap_or(0) < gaps;
+                event.follows_loss |= marks.follows_loss(event.thread);
                 visit(&event);
             }
         }
-        Ok(gaps)
+        Ok(marks.losses())
     }
 }
 
@@ -225,6 +223,9 @@ fn event_bytes(event: &LockEvent) -> [u8; EVENT_BYTES] {
             requested_ns,
         } => (kind_number(kind), lock, site, requested_ns),
         LockOperation::Released { lock } => (RELEASED, lock, 0, None),
+        LockOperation::WaitBegan { lock } => (WAIT_BEGAN, lock, 0, None),
+        LockOperation::WaitEnded { lock } => (WAIT_ENDED, lock, 0, None),
+        LockOperation::HandedOver { to } => (HANDED_OVER, to.into(), 0, None),
     };
     let mut bytes = [0; EVENT_BYTES];
     bytes[..8].copy_from_slice(&event.instant_ns.to_le_bytes());
@@ -258,8 +259,13 @@ fn event_of_bytes(row: &[u8]) -> Option<LockEvent> {
     let operation = match row[12] {
         0 => LockOperation::Process(u32::try_from(word(16)).ok()?),
         RELEASED => LockOperation::Released { lock: word(16) },
+        WAIT_BEGAN => LockOperation::WaitBegan { lock: word(16) },
+        WAIT_ENDED => LockOperation::WaitEnded { lock: word(16) },
+        HANDED_OVER => LockOperation::HandedOver {
+            to: u32::try_from(word(16)).ok()?,
+        },
         number => LockOperation::Acquired {
-            kind: *KINDS.get(usize::from(number) - 1)?,
+            kind: *LockKind::ALL.get(usize::from(number) - 1)?,
             lock: word(16),
             site: word(24),
             requested_ns: (row[13] & HAS_REQUEST != 0).then(|| word(32)),
@@ -289,10 +295,13 @@ mod tests {
     }
 
     fn any_event() -> impl Strategy<Value = LockEvent> {
-        let kind = proptest::sample::select(&KINDS[..]);
+        let kind = proptest::sample::select(&LockKind::ALL[..]);
         let operation = prop_oneof![
             any::<u32>().prop_map(LockOperation::Process),
             any::<u64>().prop_map(|lock| LockOperation::Released { lock }),
+            any::<u64>().prop_map(|lock| LockOperation::WaitBegan { lock }),
+            any::<u64>().prop_map(|lock| LockOperation::WaitEnded { lock }),
+            any::<u32>().prop_map(|to| LockOperation::HandedOver { to }),
             (kind, any::<[u64; 2]>(), any::<Option<u64>>()).prop_map(
                 |(kind, [lock, site], requested_ns)| {
                     LockOperation::Acquired {

@@ -10,7 +10,7 @@ use super::ExportArguments;
 /// Arguments of `trace locks`.
 #[derive(Debug, Args)]
 pub struct LockTraceArguments {
-    /// A recording that `--output` kept: its tables are printed again.
+    /// A recording that `--output` kept, whose tables are printed again, or one of `trace record --kernel-locks`.
     #[arg(conflicts_with_all = ["command", "output"])]
     pub file: Option<PathBuf>,
     /// Keep the recording in this file, too.

@@ -33,7 +33,8 @@ pub enum KernelRecordingError {
     Locks,
     /// A recording without locks where one of locks is needed.
     #[error(
-        "this is no recording of locks; record one with `tailbound trace locks -o FILE -- COMMAND`"
+        "this is no recording of locks; record one with `tailbound trace locks -o FILE -- COMMAND`, or of the kernel's \
+         locks with `tailbound trace record --kernel-locks`"
     )]
     NoLocks,
     /// A chunk whose content is not what its kind says.

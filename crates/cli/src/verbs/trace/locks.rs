@@ -23,6 +23,7 @@ use tailbound_trace::recording::KernelRecordingError;
 use tailbound_trigger::layout::RecordingLayout;
 use tailbound_trigger::{RecordingReader, TriggerEvent};
 
+use super::kernel_locks;
 use super::lock_report::{LockReport, TraceQuality};
 use crate::arguments::LockTraceArguments;
 use crate::failure::Failure;
@@ -47,9 +48,15 @@ pub fn carry_out(arguments: &LockTraceArguments, output: &Output) -> Result<(), 
     let output = &output.exporting(&arguments.export);
     if let Some(file) = &arguments.file {
         let failed = |error: &dyn Display| Failure::error(format!("{}: {error}", file.display()));
-        let recording = File::open(file).map_err(|error| failed(&error))?;
-        let recording = LockRecording::open(recording).map_err(|error| failed(&error))?;
-        let report = evaluate(&recording, file, output).map_err(|error| failed(&error))?;
+        let bytes = File::open(file).map_err(|error| failed(&error))?;
+        let report = match LockRecording::open(&bytes) {
+            Ok(recording) => evaluate(&recording, file, output).map_err(|error| failed(&error))?,
+            Err(KernelRecordingError::NoLocks) => {
+                kernel_locks::evaluate(&super::open(file, output)?, output)
+                    .map_err(|error| failed(&error))?
+            }
+            Err(error) => return Err(failed(&error)),
+        };
         return report.print(arguments.rows, output);
     }
     let (report, status, kept) = trace(arguments).map_err(Failure::of_wrapper)?;
@@ -75,7 +82,7 @@ pub fn carry_out(arguments: &LockTraceArguments, output: &Output) -> Result<(), 
 
 /// The report of a recording, with a warning for every fault that was read around.
 fn evaluate(
-    recording: &LockRecording<File>,
+    recording: &LockRecording<&File>,
     file: &Path,
     output: &Output,
 ) -> Result<LockReport, KernelRecordingError> {
