@@ -62,7 +62,7 @@ impl KernelLockReader {
                 let from = context(switch.previous);
                 let to = context(switch.next);
                 let is_active = self.active.remove(&from);
-                is_active.then(|| (from, LockOperation::HandedOver { to }))
+                is_active.then_some((from, LockOperation::HandedOver { to }))
             }
             KernelEventKind::InterruptExit(interrupt) => {
                 let level = match interrupt {

@@ -231,8 +231,12 @@ fn event_bytes(event: &LockEvent) -> [u8; EVENT_BYTES] {
     bytes[..8].copy_from_slice(&event.instant_ns.to_le_bytes());
     bytes[8..12].copy_from_slice(&event.thread.to_le_bytes());
     bytes[12] = operation;
-    bytes[13] = u8::from(event.follows_loss) * FOLLOWS_LOSS
-        | u8::from(requested_ns.is_some()) * HAS_REQUEST;
+    for (is_set, flag) in [
+        (event.follows_loss, FOLLOWS_LOSS),
+        (requested_ns.is_some(), HAS_REQUEST),
+    ] {
+        bytes[13] |= if is_set { flag } else { 0 };
+    }
     for (place, word) in [(16, lock), (24, site), (32, requested_ns.unwrap_or(0))] {
         bytes[place..place + 8].copy_from_slice(&word.to_le_bytes());
     }

@@ -248,6 +248,7 @@ pub const LOCK_FUNCTIONS: [LockFunction; 46] = {
 };
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
