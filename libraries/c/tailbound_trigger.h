@@ -13,7 +13,9 @@
  *
  * On x86-64 with gcc 11 or clang 17 and later a trigger is a jump over a jump, the first of which is patched by a
  * store of one byte. With older compilers, on other architectures (aarch64), and with TAILBOUND_TRIGGER_ATOMIC a
- * trigger is a branch on an atomic of its own.
+ * trigger is a branch on an atomic of its own. Which of the two a trigger is, is decided when the program is compiled:
+ * where text cannot be patched, jumps stay off, and the functions below refuse to switch them. So they do where the
+ * environment of the program has TAILBOUND_TRIGGER_PATCH=off (EPERM), by which an operator keeps the text as it was built.
  *
  * The crate's documentation describes the form of recordings (`layout`) and the protocol of the socket.
  */
@@ -40,8 +42,9 @@ typedef void tailbound_trigger_callback(const struct tailbound_trigger_site *sit
 
 /*
  * Switches the triggers on, or off, that fit the pattern, in which `*` stands for any characters. Returns the number
- * of triggers (copies in the text), or -1 with errno: ENOENT if none fits, otherwise the kernel's refusal to change
- * the text, after which all triggers are as they were. When it returns, no thread runs the text from before.
+ * of triggers (copies in the text), or -1 with errno: ENOENT if none fits, EPERM if TAILBOUND_TRIGGER_PATCH=off forbids
+ * to change the text, EINVAL if that variable is neither on nor off, otherwise the kernel's refusal to change the text;
+ * then all triggers are as they were. When it returns, no thread runs the text from before.
  */
 int tailbound_trigger_enable(const char *pattern);
 int tailbound_trigger_disable(const char *pattern);

@@ -11,3 +11,4 @@ mod sizing_stanza;
 mod stopped_search;
 mod sweep;
 mod trace_locks;
+mod trace_triggers;

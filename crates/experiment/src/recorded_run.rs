@@ -9,7 +9,7 @@ use tailbound_linux::cgroup::{hierarchies, processes_in};
 use tailbound_linux::host_facts::HostFacts;
 use tailbound_linux::process::{children_of, process_of};
 use tailbound_measurement::{LOOK_DISTANCE, Measurement, RecordOutcome, SupplyTrace, fingerprint};
-use tailbound_recorder::{EventRecorder, RecorderError, RecorderOptions};
+use tailbound_recorder::{EventRecorder, RecordedLocks, RecorderError, RecorderOptions};
 use tailbound_time::Duration;
 use tailbound_trace::explain::{ExplainOptions, Explanation, PICTURED_QUANTILES, explain};
 use tailbound_trace::recording::{
@@ -96,7 +96,7 @@ impl RunRecording {
             domains,
             own_cpu,
             looks_apart: Some(LOOK_DISTANCE),
-            contention: false,
+            locks: RecordedLocks::Nothing,
         };
         let recorder = EventRecorder::start(options, file)?;
         Ok(Self {

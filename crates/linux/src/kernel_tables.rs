@@ -19,6 +19,14 @@ pub fn replenishing_timers() -> io::Result<BTreeMap<u64, String>> {
     fs::read_to_string("/proc/kallsyms").map(|text| timer_functions(&text))
 }
 
+/// The functions and variables of the kernel by their addresses; none where the kernel hides addresses.
+///
+/// # Errors
+/// If /proc cannot be read.
+pub fn symbols() -> io::Result<BTreeMap<u64, String>> {
+    fs::read_to_string("/proc/kallsyms").map(|text| symbols_of(&text))
+}
+
 /// The names of the devices of interrupt lines, by their numbers.
 ///
 /// # Errors
@@ -28,14 +36,19 @@ pub fn interrupt_names() -> io::Result<BTreeMap<u32, String>> {
 }
 
 fn timer_functions(kallsyms: &str) -> BTreeMap<u64, String> {
+    let mut symbols = symbols_of(kallsyms);
+    symbols.retain(|_, name| REPLENISHING_TIMERS.contains(&name.as_str()));
+    symbols
+}
+
+fn symbols_of(kallsyms: &str) -> BTreeMap<u64, String> {
     let symbol = |line: &str| {
         let mut words = line.split_whitespace();
         let (address, _, name) = (words.next()?, words.next()?, words.next()?);
         // The compiler may have made a part or a copy of the function.
         let plain = name.split('.').next().unwrap_or(name);
         let address = u64::from_str_radix(address, 16).ok()?;
-        let wanted = REPLENISHING_TIMERS.contains(&plain) && address != 0;
-        wanted.then(|| (address, plain.to_string()))
+        (address != 0).then(|| (address, plain.to_string()))
     };
     kallsyms.lines().filter_map(symbol).collect()
 }

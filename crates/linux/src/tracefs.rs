@@ -1,5 +1,7 @@
 //! The kernel's tracefs: instances of our own, never the global one.
 //!
+//! Probes of the kernel's functions belong to tracefs as a whole, in groups whose names say the same.
+//!
 //! tracefs is reached where it is mounted, or by a mount that has no place in the file system
 //! (fsmount(2)): it ends with this process, and nobody else sees it. An instance outlives its
 //! maker; its name says who made it, so that the next start of anybody removes those whose makers are gone.
@@ -18,6 +20,11 @@ use crate::system_call::{check, descriptor};
 const MOUNT_POINTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// The beginning of the names of our instances.
 const INSTANCE_PREFIX: &str = "tailbound-trace-";
+
+/// The beginning of the names of our groups of probes.
+const PROBE_GROUP_PREFIX: &str = "tailbound_";
+/// The file that probes of functions are added to and removed by.
+const PROBES: &str = "kprobe_events";
 
 /// tracefs(5), open for use.
 #[derive(Debug)]
@@ -92,14 +99,42 @@ impl TraceFs {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Removes the instances of makers that are gone; how many there were.
+    /// A group of probes of our own, without a probe yet.
+    ///
+    /// # Errors
+    /// What the kernel says of this process.
+    pub fn make_probes(&self) -> io::Result<FunctionProbes> {
+        let pid = std::process::id();
+        let started = process::process_started(pid)?;
+        Ok(FunctionProbes {
+            root: self.root.try_clone()?,
+            group: format!("{PROBE_GROUP_PREFIX}{pid}_{started}"),
+            names: Vec::new(),
+        })
+    }
+
+    /// Removes the instances and the probes of makers that are gone; how many instances there were.
     pub fn remove_abandoned(&self) -> usize {
+        let instances = self.remove_abandoned_instances();
+        // A probe can be removed when no instance has its events on.
+        for probe in abandoned_probes(&self.read(PROBES).unwrap_or_default()) {
+            let _another_maker_may_have = remove_probe(&self.root, &probe);
+        }
+        instances
+    }
+
+    fn remove_abandoned_instances(&self) -> usize {
         let listed = format!("/proc/self/fd/{}/instances", self.root.as_raw_fd());
         let Ok(entries) = std::fs::read_dir(listed) else {
             return 0;
         };
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let abandoned = names.filter(|name| is_abandoned(name));
+        let abandoned = names.filter(|name| is_abandoned(name)).inspect(|name| {
+            // Events that still come would slow the removal down, which switches each kind of them off.
+            let path = format!("instances/{name}/tracing_on");
+            let _is_removed_anyway = open_at(&self.root, &path, libc::O_WRONLY)
+                .and_then(|mut file| file.write_all(b"0"));
+        });
         let removed =
             abandoned.filter(|name| remove_at(&self.root, &format!("instances/{name}")).is_ok());
         removed.count()
@@ -108,10 +143,25 @@ impl TraceFs {
 
 /// Whether an instance is one of ours whose maker is gone.
 fn is_abandoned(name: &str) -> bool {
-    let Some(words) = name.strip_prefix(INSTANCE_PREFIX) else {
-        return false;
+    let words = name.strip_prefix(INSTANCE_PREFIX);
+    words.is_some_and(|words| is_maker_gone(words.split('-')))
+}
+
+/// The probes, as `GROUP/NAME`, of ours whose makers are gone.
+fn abandoned_probes(definitions: &str) -> Vec<String> {
+    let probe = |line: &str| {
+        // `p:GROUP/NAME FUNCTION ARGUMENTS`, with `r` and a number for returns.
+        let (_, rest) = line.split_once(':')?;
+        let probe = rest.split_whitespace().next()?;
+        let words = probe.split('/').next()?.strip_prefix(PROBE_GROUP_PREFIX)?;
+        is_maker_gone(words.split('_')).then(|| probe.to_owned())
     };
-    let mut words = words.split('-').map(str::parse::<u64>);
+    definitions.lines().filter_map(probe).collect()
+}
+
+/// Whether no process has the number and the start that the words begin with.
+fn is_maker_gone<'a>(words: impl Iterator<Item = &'a str>) -> bool {
+    let mut words = words.map(str::parse::<u64>);
     match (words.next(), words.next()) {
         (Some(Ok(pid)), Some(Ok(started))) => {
             let pid = u32::try_from(pid).unwrap_or(0);
@@ -178,6 +228,71 @@ impl Drop for TraceInstance {
         // A reader of its pages keeps the directory; whoever starts next removes it then.
         let _stays_for_the_next = remove_at(&self.root, &self.path);
     }
+}
+
+/// Probes of functions of the kernel. Dropping them removes them, once no instance has their events on.
+#[derive(Debug)]
+pub struct FunctionProbes {
+    root: OwnedFd,
+    group: String,
+    names: Vec<String>,
+}
+
+impl FunctionProbes {
+    /// Has calls of a function become events `name` with its first argument, `lock`, and the address behind the call,
+    /// `caller`; or its returns, with the `result`.
+    ///
+    /// # Errors
+    /// `NotFound` for a kernel without such probes; otherwise what the kernel says, such as that it has no such function
+    /// or is locked down.
+    pub fn add(&mut self, name: &str, function: &str, is_return: bool) -> io::Result<()> {
+        let caller = match cfg!(target_arch = "aarch64") {
+            true => "%x30",
+            false => "+0(%sp)",
+        };
+        let path = self.event(name);
+        let definition = match is_return {
+            false => format!("p:{path} {function} lock=$arg1:u64 caller={caller}:u64\n"),
+            true => format!("r:{path} {function} result=$retval:s32\n"),
+        };
+        append(&self.root, &definition)?;
+        self.names.push(name.to_owned());
+        Ok(())
+    }
+
+    /// Keeps what a thread does out of the events of an instance.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn leave_out(&self, thread: u32, instance: &TraceInstance) -> io::Result<()> {
+        let filter = format!("common_pid != {thread}");
+        self.names.iter().try_for_each(|name| {
+            instance.write(&format!("events/{}/filter", self.event(name)), &filter)
+        })
+    }
+
+    /// The event of a probe, for [`TraceInstance::enable`].
+    pub fn event(&self, name: &str) -> String {
+        format!("{}/{name}", self.group)
+    }
+}
+
+impl Drop for FunctionProbes {
+    fn drop(&mut self) {
+        for name in &self.names {
+            // A probe whose events are on in an instance stays; whoever starts next removes it then.
+            let _stays_for_the_next = remove_probe(&self.root, &self.event(name));
+        }
+    }
+}
+
+fn remove_probe(root: &OwnedFd, probe: &str) -> io::Result<()> {
+    append(root, &format!("-:{probe}\n"))
+}
+
+/// Appends to the list of probes, which a truncation would empty.
+fn append(root: &OwnedFd, line: &str) -> io::Result<()> {
+    open_at(root, PROBES, libc::O_WRONLY | libc::O_APPEND)?.write_all(line.as_bytes())
 }
 
 /// A mount of a file system that has no place, by its descriptor.
@@ -257,6 +372,21 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+
+    #[test]
+    fn probes_of_others_and_of_living_makers_are_not_abandoned() {
+        let pid = std::process::id();
+        let started = process::process_started(pid).unwrap();
+        let definitions = format!(
+            "p:kprobes/mine mutex_lock\np:tailbound_{pid}_{started}/tb_a mutex_lock lock=$arg1:u64\n\
+             r8:tailbound_{pid}_{}/tb_b mutex_trylock result=$retval:s32\np:tailbound_x_1/tb_c f\nrubbish\n",
+            started + 1
+        );
+        assert_eq!(
+            abandoned_probes(&definitions),
+            [format!("tailbound_{pid}_{}/tb_b", started + 1)]
+        );
+    }
 
     #[test]
     fn instances_of_others_and_of_living_makers_are_not_abandoned() {

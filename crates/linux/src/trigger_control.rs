@@ -95,6 +95,11 @@ impl TriggerControl {
         Ok(Self { pid, stream })
     }
 
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// The triggers of the process by name.
     ///
     /// # Errors

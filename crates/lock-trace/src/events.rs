@@ -3,35 +3,9 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use serde::Serialize;
+use tailbound_trace::kernel::LockKind;
 use tailbound_trigger::TriggerEvent;
 use tailbound_trigger::clock::ClockConversion;
-
-/// The kind of a lock, and how it is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LockKind {
-    /// A mutex.
-    Mutex,
-    /// A read-write lock, shared.
-    Read,
-    /// A read-write lock, exclusively.
-    Write,
-    /// A spin lock.
-    Spin,
-}
-
-impl LockKind {
-    /// Its name for people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Mutex => "mutex",
-            Self::Read => "read lock",
-            Self::Write => "write lock",
-            Self::Spin => "spin lock",
-        }
-    }
-}
 
 /// The part of an event that says what happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +27,22 @@ pub enum LockOperation {
     Released {
         /// The address of the lock.
         lock: u64,
+    },
+    /// The lock that counts as acquired is waited for.
+    WaitBegan {
+        /// The address of the lock.
+        lock: u64,
+    },
+    /// The lock is held from now on, and was waited for since it counted as acquired.
+    WaitEnded {
+        /// The address of the lock.
+        lock: u64,
+    },
+    /// The CPU goes to another thread. The last spin lock is that thread's from now on: the kernel hands the lock of its
+    /// queue over so, and holds no other spin lock there.
+    HandedOver {
+        /// The other thread.
+        to: u32,
     },
 }
 

@@ -7,15 +7,23 @@
 //! acquisition is the number of locks that its thread already holds, a critical section begins when the lock is held
 //! and ends just before it is given up, and sections of which an end is missing are left out.
 //!
-//! Nothing here touches a file: who starts the program and reads its recording is the command line.
+//! [`KernelLockReader`] makes the same
+//! events of a recording of the kernel. [`LockRecordingWriter`] keeps the events for later, and [`LockRecording`] reads them. Nothing here opens a file: the
+//! command line starts the program and reads its recording.
 
 mod events;
+mod kernel_locks;
+mod loss_marks;
 mod mapped_modules;
+mod recording;
 mod study;
 
-pub use events::{LockEvent, LockEventReader, LockKind, LockOperation};
+pub use events::{LockEvent, LockEventReader, LockOperation};
+pub use kernel_locks::KernelLockReader;
 pub use mapped_modules::{MappedModules, ModulePlace};
-pub use study::{HoldTimes, LockStudy, LockSummary, LockTally, ProcessAddress};
+pub use recording::{LockRecording, LockRecordingEnd, LockRecordingHeader, LockRecordingWriter};
+pub use study::{HoldTimes, KindSummary, LockStudy, LockSummary, LockTally, ProcessAddress};
+pub use tailbound_trace::kernel::LockKind;
 
 /// The library that programs are started with (LD_PRELOAD), as the file is.
 pub const PRELOADED_LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/locks.so"));

@@ -1,10 +1,12 @@
 //! The evaluation of lock events, one by one: memory grows with the locks and the places, not with the events.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use hdrhistogram::Histogram;
 
-use crate::events::{LockEvent, LockKind, LockOperation};
+use tailbound_trace::kernel::LockKind;
+
+use crate::events::{LockEvent, LockOperation};
 
 /// An address in the memory of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -105,9 +107,35 @@ impl HoldTimes {
     }
 }
 
+/// Critical sections of a kind of lock.
+#[derive(Clone, Debug)]
+pub struct KindSummary {
+    /// Complete critical sections by nesting depth, in locks of any kind.
+    pub depths: Vec<u64>,
+    /// Durations of the sections.
+    pub holds: HoldTimes,
+}
+
+impl KindSummary {
+    fn new() -> Self {
+        let (depths, holds) = (Vec::new(), HoldTimes::new());
+        Self { depths, holds }
+    }
+
+    fn add(&mut self, depth: usize, hold_ns: u64) {
+        if self.depths.len() <= depth {
+            self.depths.resize(depth + 1, 0);
+        }
+        self.depths[depth] += 1;
+        self.holds.add(hold_ns);
+    }
+}
+
 /// The results of a study.
 #[derive(Clone, Debug)]
 pub struct LockSummary {
+    /// Sections by the kind of their lock.
+    pub kinds: BTreeMap<LockKind, KindSummary>,
     /// Complete critical sections by nesting depth.
     pub depths: Vec<u64>,
     /// Sections without a beginning or an end: begun before the recording, still held at its end, or next to losses.
@@ -147,6 +175,7 @@ struct HeldLock {
     site: u64,
     acquired_ns: u64,
     wait_ns: Option<u64>,
+    is_waiting: bool,
     depth: usize,
 }
 
@@ -154,6 +183,13 @@ struct HeldLock {
 struct LockingThread {
     process: u32,
     held: Vec<HeldLock>,
+}
+
+impl LockingThread {
+    /// The last section of a lock.
+    fn last_of(&mut self, lock: u64) -> Option<&mut HeldLock> {
+        self.held.iter_mut().rfind(|held| held.lock == lock)
+    }
 }
 
 /// A study under way.
@@ -172,6 +208,7 @@ impl Default for LockStudy {
             locks: HashMap::new(),
             sites: HashMap::new(),
             summary: LockSummary {
+                kinds: BTreeMap::new(),
                 depths: Vec::new(),
                 incomplete: 0,
                 contended: 0,
@@ -212,16 +249,60 @@ impl LockStudy {
                 site,
                 acquired_ns: event.instant_ns,
                 wait_ns: requested_ns.map(|requested| event.instant_ns.saturating_sub(requested)),
-                depth: thread.held.len(),
+                is_waiting: false,
+                depth: thread.held.iter().filter(|held| !held.is_waiting).count(),
             }),
+            LockOperation::WaitBegan { lock } => {
+                if let Some(held) = thread.last_of(lock) {
+                    held.is_waiting = true;
+                }
+            }
+            LockOperation::WaitEnded { lock } => {
+                if let Some(held) = thread.last_of(lock) {
+                    held.is_waiting = false;
+                    let waited_ns = event.instant_ns.saturating_sub(held.acquired_ns);
+                    held.wait_ns = Some(held.wait_ns.unwrap_or(0).saturating_add(waited_ns));
+                    held.acquired_ns = event.instant_ns;
+                }
+            }
+            LockOperation::HandedOver { to } => self.hand_over(event.thread, to),
             LockOperation::Released { lock } => {
                 let Some(place) = thread.held.iter().rposition(|held| held.lock == lock) else {
                     self.summary.incomplete += 1;
+                    let process = thread.process;
+                    self.forget(ProcessAddress {
+                        process,
+                        address: lock,
+                    });
                     return;
                 };
                 let held = thread.held.remove(place);
                 let process = thread.process;
                 self.conclude(&held, process, event);
+            }
+        }
+    }
+
+    /// Gives the last spin lock of a thread to another. A thread that holds more of them has given them up unseen.
+    fn hand_over(&mut self, from: u32, to: u32) {
+        let held = &mut self.threads.entry(from).or_default().held;
+        let mut spinning: Vec<HeldLock> = held
+            .extract_if(.., |held| held.kind == LockKind::Spin)
+            .collect();
+        let last = spinning.pop();
+        self.summary.incomplete += spinning.len() as u64;
+        self.threads.entry(to).or_default().held.extend(last);
+    }
+
+    /// Ends the section of a lock that another thread than the holder gave up: it would nest all that follow.
+    fn forget(&mut self, lock: ProcessAddress) {
+        let threads = self.threads.values_mut();
+        for thread in threads.filter(|thread| thread.process == lock.process) {
+            let place = thread.held.iter().position(|it| it.lock == lock.address);
+            if let Some(place) = place {
+                thread.held.remove(place);
+                self.summary.incomplete += 1;
+                return;
             }
         }
     }
@@ -234,6 +315,9 @@ impl LockStudy {
         }
         summary.depths[held.depth] += 1;
         summary.holds.add(hold_ns);
+        let kind = summary.kinds.entry(held.kind);
+        kind.or_insert_with(KindSummary::new)
+            .add(held.depth, hold_ns);
         if held.depth == 0 {
             summary.outermost_holds.add(hold_ns);
         }
@@ -376,6 +460,64 @@ mod tests {
         }
         let summary = study.finish();
         assert_eq!((summary.depths, summary.incomplete), (vec![1], 1));
+    }
+
+    #[test]
+    fn a_lock_that_is_waited_for_is_held_from_the_end_of_the_wait() {
+        let summary = study(&[
+            (1, 100, acquired(7, None)),
+            (1, 110, LockOperation::WaitBegan { lock: 7 }),
+            // The lock of the list of waiters is in no other, since the first is not held yet.
+            (1, 120, acquired(8, None)),
+            (1, 125, released(8)),
+            (1, 150, LockOperation::WaitEnded { lock: 7 }),
+            (1, 180, LockOperation::WaitEnded { lock: 7 }),
+            (1, 185, acquired(8, None)),
+            (1, 190, released(8)),
+            (1, 200, released(7)),
+            (1, 210, LockOperation::WaitEnded { lock: 9 }),
+        ]);
+        assert_eq!((summary.depths, summary.incomplete), (vec![2, 1], 0));
+        assert_eq!((summary.contended, summary.waits.longest_ns()), (1, 80));
+        assert_eq!(summary.outermost_holds.longest_ns(), 20);
+    }
+
+    #[test]
+    fn a_thread_that_goes_off_its_cpu_hands_the_last_spin_lock_over() {
+        let spin = |lock| LockOperation::Acquired {
+            kind: LockKind::Spin,
+            lock,
+            site: 0,
+            requested_ns: None,
+        };
+        let summary = study(&[
+            (1, 10, acquired(5, None)),
+            // Its release was not seen.
+            (1, 15, spin(6)),
+            (1, 20, spin(7)),
+            (1, 30, LockOperation::HandedOver { to: 2 }),
+            (2, 40, released(7)),
+            (1, 50, spin(8)),
+            (1, 60, released(8)),
+            (1, 70, released(5)),
+        ]);
+        let depths = |kind| summary.kinds[&kind].depths.clone();
+        assert_eq!(depths(LockKind::Mutex), [1]);
+        assert_eq!(depths(LockKind::Spin), [0, 1, 1]);
+        assert_eq!(summary.kinds[&LockKind::Spin].holds.longest_ns(), 20);
+        // The mutex at depth 0, the handed one behind two, the last one in the mutex alone.
+        assert_eq!((summary.depths, summary.incomplete), (vec![1, 1, 1], 1));
+    }
+
+    #[test]
+    fn a_lock_that_another_thread_gives_up_nests_nothing_afterwards() {
+        let summary = study(&[
+            (1, 10, acquired(5, None)),
+            (2, 20, released(5)),
+            (1, 30, acquired(6, None)),
+            (1, 40, released(6)),
+        ]);
+        assert_eq!((summary.depths, summary.incomplete), (vec![1], 2));
     }
 
     #[test]

@@ -11,6 +11,10 @@ use crate::clock_check::read_page;
 /// Bytes of pages that are gathered before they are written as one chunk.
 const CHUNK_BYTES: usize = 256 << 10;
 
+/// Pages that are taken in one turn. On a slow machine taking a page brings about more than a page of events: without
+/// an end of the turn the recorder would not hear that it shall stop.
+const PAGES_PER_TURN: usize = 4096;
+
 /// The buffer of one CPU in one instance.
 #[derive(Debug)]
 pub(crate) struct PageSource {
@@ -31,24 +35,25 @@ impl PageSource {
         }
     }
 
-    /// Takes every page that is there, and writes full chunks.
+    /// Takes the pages that are there, at most those of a turn, and writes full chunks. Returns whether none is left.
     ///
     /// # Errors
     /// The buffer cannot be read, or the file not be written.
-    pub(crate) fn drain(&mut self, out: &mut ChunkWriter<impl io::Write>) -> io::Result<()> {
-        loop {
+    pub(crate) fn drain(&mut self, out: &mut ChunkWriter<impl io::Write>) -> io::Result<bool> {
+        for _ in 0..PAGES_PER_TURN {
             let start = self.gathered.len();
             self.gathered.resize(start + LONGEST_PAGE, 0);
             let page = read_page(&mut self.pages, &mut self.gathered[start..]);
             let length = page.as_ref().ok().copied().flatten();
             self.gathered.truncate(start + length.unwrap_or(0));
             if page?.is_none() {
-                return Ok(());
+                return Ok(true);
             }
             if self.gathered.len() >= CHUNK_BYTES {
                 self.write(out)?;
             }
         }
+        Ok(false)
     }
 
     /// Writes what is gathered.

@@ -15,6 +15,12 @@ pub enum RecorderError {
         /// How to mend it.
         remedy: String,
     },
+    /// Functions of the kernel cannot be probed.
+    #[error(
+        "the kernel's locks cannot be recorded: its functions cannot be probed: {0}; a kernel with CONFIG_KPROBE_EVENTS is \
+         needed, and root"
+    )]
+    Probes(#[source] io::Error),
     /// The file cannot be written.
     #[error("the recording cannot be written: {0}")]
     Write(#[source] io::Error),

@@ -14,4 +14,4 @@ mod recorder;
 mod setup;
 
 pub use error::RecorderError;
-pub use recorder::{EventRecorder, RecorderOptions};
+pub use recorder::{EventRecorder, RecordedLocks, RecorderOptions};

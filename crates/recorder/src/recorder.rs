@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use tailbound_linux::clock::{Monotonic, thread_cpu_time};
-use tailbound_linux::kernel_tables::{interrupt_names, replenishing_timers};
+use tailbound_linux::kernel_tables::{interrupt_names, replenishing_timers, symbols};
+use tailbound_linux::process::own_thread;
 use tailbound_linux::thread::pin_current_thread;
-use tailbound_linux::tracefs::{TraceFs, TraceInstance};
+use tailbound_linux::tracefs::{FunctionProbes, TraceFs, TraceInstance};
 use tailbound_time::{Clock, Duration};
 use tailbound_trace::recording::{
     ChunkKind, ChunkWriter, ClockError, RecordedDomain, RecordedLoad, RecordingEnd,
@@ -22,7 +24,7 @@ use crate::clock_check::check_clock;
 use crate::drain::PageSource;
 use crate::event_cost::measure_event_cost;
 use crate::inventory::{processes, socket_snapshot, threads};
-use crate::setup::{enable_calls, enable_scheduling, make_instance};
+use crate::setup::{enable_calls, enable_locks, enable_scheduling, make_instance};
 
 /// How often the buffers are emptied: at a million events a second, the buffers below hold many times as much.
 const DRAIN_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
@@ -48,10 +50,24 @@ pub struct RecorderOptions {
     pub buffer_kib: u64,
     /// The distance between the looks of whoever samples stalls, for [`EventRecorder::note_delays`]; `None` where nobody does.
     pub looks_apart: Option<Duration>,
-    /// Whether waits for locks of the kernel are recorded.
-    pub contention: bool,
+    /// What is recorded of the kernel's locks.
+    pub locks: RecordedLocks,
 }
 
+/// What is recorded of the kernel's locks, of which there may be millions of events a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RecordedLocks {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Waits.
+    Waits,
+    /// Waits, and every call that takes or gives up a lock.
+    Sections,
+}
+
+/// The thread that takes the pages; its CPU time.
+type DrainThread = JoinHandle<io::Result<Duration>>;
 type Writer = ChunkWriter<BufWriter<File>>;
 
 /// A recording that goes on until [`EventRecorder::stop`]. Dropping it ends it without an end chunk.
@@ -62,11 +78,13 @@ pub struct EventRecorder {
     scheduling: TraceInstance,
     calls: TraceInstance,
     stop: Arc<AtomicBool>,
-    drain: Option<JoinHandle<Result<Duration, io::Error>>>,
+    drain: Option<DrainThread>,
     clock_error: Option<ClockError>,
     event_cost: Option<Duration>,
     first_pids: BTreeSet<u32>,
     call_pids: BTreeSet<u32>,
+    /// Behind the instances, which have their events on and are dropped before.
+    probes: Option<FunctionProbes>,
 }
 
 impl EventRecorder {
@@ -90,7 +108,13 @@ impl EventRecorder {
             .ok()
             .flatten();
         let writer = ChunkWriter::new(BufWriter::new(out)).map_err(RecorderError::Write)?;
-        let mut formats = enable_scheduling(&scheduling, options.contention, &mut missing)?;
+        let mut formats = enable_scheduling(
+            &scheduling,
+            options.locks >= RecordedLocks::Waits,
+            &mut missing,
+        )?;
+        let (probes, symbols) =
+            lock_probes(options.locks, &fs, &scheduling, &mut formats, &mut missing)?;
         let (call_formats, call_names) =
             enable_calls(&calls, &threads(&options.call_pids), &mut missing);
         formats.extend(call_formats);
@@ -107,6 +131,7 @@ impl EventRecorder {
             event_cost,
             first_pids,
             options,
+            probes,
         };
         // Readers of pages keep an instance: they go before the recorder does, if something fails below.
         let mut sources = sources(ChunkKind::CallPages, call_pages);
@@ -122,14 +147,15 @@ impl EventRecorder {
             // Without these tables names are missing, and nothing else.
             interrupt_lines: interrupt_names().unwrap_or_default(),
             timer_functions: replenishing_timers().unwrap_or_default(),
+            symbols,
             processes,
             domains: recorder.options.domains.clone(),
             looks_apart: recorder.options.looks_apart,
             missing,
         };
         recorder.write(|writer| writer.write_json(ChunkKind::Header, &header))?;
+        recorder.start_drain(sources)?;
         recorder.switch("1")?;
-        recorder.drain = Some(recorder.start_drain(sources)?);
         Ok(recorder)
     }
 
@@ -236,12 +262,13 @@ impl EventRecorder {
         Ok(())
     }
 
-    fn start_drain(
-        &self,
-        mut sources: Vec<PageSource>,
-    ) -> Result<JoinHandle<io::Result<Duration>>, RecorderError> {
+    /// Starts the thread that takes the pages.
+    fn start_drain(&mut self, mut sources: Vec<PageSource>) -> Result<(), RecorderError> {
         let (stop, writer, cpu) = (self.stop.clone(), self.writer.clone(), self.options.own_cpu);
+        let (sender, receiver) = channel();
         let drain = move || {
+            // Nobody receives the number after an error elsewhere.
+            let _is_received = sender.send(own_thread());
             if let Some(cpu) = cpu {
                 // On another CPU it works as well.
                 let _stays_where_it_is = pin_current_thread(cpu);
@@ -249,21 +276,30 @@ impl EventRecorder {
             loop {
                 let last = stop.load(Ordering::Relaxed);
                 let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
-                sources
-                    .iter_mut()
-                    .try_for_each(|source| source.drain(&mut writer))?;
-                if last {
+                let mut is_empty = true;
+                for source in &mut sources {
+                    is_empty &= source.drain(&mut writer)?;
+                }
+                if last && is_empty {
                     sources
                         .iter_mut()
                         .try_for_each(|source| source.write(&mut writer))?;
                     return Ok(thread_cpu_time());
                 }
                 drop(writer);
-                std::thread::sleep(DRAIN_EVERY);
+                if is_empty {
+                    std::thread::sleep(DRAIN_EVERY);
+                }
             }
         };
         let thread = std::thread::Builder::new().name("recorder".into());
-        thread.spawn(drain).map_err(RecorderError::Thread)
+        self.drain = Some(thread.spawn(drain).map_err(RecorderError::Thread)?);
+        if let (Some(probes), Ok(thread)) = (&self.probes, receiver.recv()) {
+            // The reader takes locks for every page that it reads, and would record more than anybody else.
+            let left_out = probes.leave_out(thread, &self.scheduling);
+            left_out.map_err(RecorderError::Probes)?;
+        }
+        Ok(())
     }
 
     /// Ends the thread that takes the pages; its CPU time.
@@ -295,6 +331,23 @@ impl Drop for EventRecorder {
             let _ended = drain.join();
         }
     }
+}
+
+/// The probes of locks and the symbols by which their places have names, where locks are recorded.
+fn lock_probes(
+    locks: RecordedLocks,
+    fs: &TraceFs,
+    scheduling: &TraceInstance,
+    formats: &mut Vec<String>,
+    missing: &mut Vec<String>,
+) -> Result<(Option<FunctionProbes>, BTreeMap<u64, String>), RecorderError> {
+    if locks != RecordedLocks::Sections {
+        return Ok((None, BTreeMap::new()));
+    }
+    let (probes, lock_formats) = enable_locks(fs, scheduling, missing)?;
+    formats.extend(lock_formats);
+    // Without this table places are addresses, and nothing else.
+    Ok((Some(probes), symbols().unwrap_or_default()))
 }
 
 fn open_pages(instance: &TraceInstance, cpus: &[u32]) -> Result<Vec<(u32, File)>, RecorderError> {

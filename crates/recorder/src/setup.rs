@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 
 use tailbound_linux::system_calls::number_of;
-use tailbound_linux::tracefs::{TraceFs, TraceInstance};
-use tailbound_trace::kernel::DECODED_EVENTS;
+use tailbound_linux::tracefs::{FunctionProbes, TraceFs, TraceInstance};
+use tailbound_trace::kernel::{DECODED_EVENTS, LOCK_FUNCTIONS};
 
 use crate::RecorderError;
 
@@ -103,6 +103,42 @@ pub(crate) fn enable_scheduling(
         }
     }
     Ok(formats)
+}
+
+/// Probes the functions of locks; the layouts of their events. Functions that the kernel does not have as functions are
+/// told in `missing`, together.
+pub(crate) fn enable_locks(
+    fs: &TraceFs,
+    instance: &TraceInstance,
+    missing: &mut Vec<String>,
+) -> Result<(FunctionProbes, Vec<String>), RecorderError> {
+    let mut probes = fs.make_probes().map_err(RecorderError::Probes)?;
+    let mut formats = Vec::new();
+    let mut unseen = Vec::new();
+    let mut refusal = None;
+    for function in LOCK_FUNCTIONS {
+        for (name, is_return) in function.probes() {
+            let added = probes
+                .add(&name, function.name, is_return)
+                .and_then(|()| enable(instance, &probes.event(&name)));
+            match added {
+                Ok(format) => formats.push(format),
+                Err(cause) => {
+                    unseen.push(function.name);
+                    refusal.get_or_insert(cause);
+                }
+            }
+        }
+    }
+    match refusal {
+        Some(cause) if formats.is_empty() => return Err(RecorderError::Probes(cause)),
+        Some(cause) => {
+            unseen.dedup();
+            missing.push(format!("locks by {}: {cause}", unseen.join(", ")));
+        }
+        None => {}
+    }
+    Ok((probes, formats))
 }
 
 /// Switches on the system calls of threads; the layouts of their events, and the calls' names.

@@ -14,7 +14,9 @@
 //! On x86-64 a trigger is a jump over a jump. To switch a trigger on or off, the crate stores one byte, the offset of
 //! the first jump (Brandenburg and Anderson, Feather-Trace, OSPERT 2007, section 2.1): a store of one byte is atomic,
 //! so that threads on other CPUs meet the old instruction or the new one. Elsewhere, and with the feature `atomic`, a
-//! trigger is a branch on an atomic of its own. The macro and the functions are the same.
+//! trigger is a branch on an atomic of its own. The macro and the functions are the same. Which of the two a trigger is,
+//! is decided when the program is built: a program whose text cannot be patched when it runs leaves its jumps off, and
+//! [`enable`] refuses with the reason. [`PATCH_VARIABLE`] has it refuse where text could be patched.
 //!
 //! Events go to a [recording](layout): a file of memory that outlives the program, so that a crash leaves all
 //! events but those that were being written. Other processes switch triggers of a program that calls [`listen`].
@@ -57,6 +59,8 @@ pub use control_socket::{listen, socket_name};
 pub use recording_reader::{RecordingReader, Salvage, TriggerEvent};
 #[cfg(not(loom))]
 pub use switch::{TriggerError, TriggerState, call, disable, enable, record_into, stop, triggers};
+#[cfg(not(loom))]
+pub use text_patch::PATCH_VARIABLE;
 
 /// A trigger: `trigger!("name", a, b)` with up to eight arguments, each an integer that `as u64` converts.
 ///
@@ -78,8 +82,6 @@ macro_rules! trigger {
 }
 
 /// The branch of [`trigger!`] that is patched, and the entry in the table of sites.
-///
-/// Flag `?` puts the entry into the group of the function, and `R` keeps linkers from dropping it.
 #[cfg(all(target_arch = "x86_64", not(feature = "atomic"), not(loom)))]
 #[doc(hidden)]
 #[macro_export]
@@ -93,13 +95,7 @@ macro_rules! __trigger_branch {
                 "2: jmp 3f",
                 "jmp {on}",
                 "3:",
-                ".pushsection tailbound_triggers,\"aw?R\",@progbits",
-                ".balign 4",
-                ".long 2b - .",
-                ".long {site} - .",
-                ".long 3b - 2b - 2",
-                ".popsection",
-                $crate::__trigger_note!(),
+                $crate::__trigger_entry!("2b - .", "3b - 2b - 2"),
                 site = sym $site,
                 on = label $on,
                 options(nomem, nostack, preserves_flags)
@@ -118,13 +114,7 @@ macro_rules! __trigger_branch {
         #[allow(unsafe_code)]
         unsafe {
             ::core::arch::asm!(
-                ".pushsection tailbound_triggers,\"aw?R\",@progbits",
-                ".balign 4",
-                ".long 0",
-                ".long {site} - .",
-                ".long 0",
-                ".popsection",
-                $crate::__trigger_note!(),
+                $crate::__trigger_entry!("0", "0"),
                 site = sym $site,
                 options(nomem, nostack, preserves_flags)
             )
@@ -133,24 +123,38 @@ macro_rules! __trigger_branch {
     };
 }
 
-/// The note by which the table of sites of a program or library is located: the bounds of the section, from the note.
+/// The entry of a copy in the table of sites, with `{site}` as the trigger, and the note by which the table of a program
+/// or library is located: the bounds of the section, from the note. Flag `?` puts the entry into the group of the
+/// function, and `R` keeps linkers from dropping it.
 #[cfg(not(loom))]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __trigger_note {
-    () => {
-        ".ifndef tailbound_trigger_note
-        .set tailbound_trigger_note, 1
-        .pushsection .note.tailbound,\"aR\",@note
-        .balign 4
-        .long 10, 8, 1
-        .asciz \"Tailbound\"
-        .balign 4
-        .hidden __start_tailbound_triggers
-        .hidden __stop_tailbound_triggers
-        .long __start_tailbound_triggers - .
-        .long __stop_tailbound_triggers - .
-        .popsection
-        .endif"
+macro_rules! __trigger_entry {
+    ($jump:literal, $skip:literal) => {
+        concat!(
+            ".pushsection tailbound_triggers,\"aw?R\",@progbits
+            .balign 4
+            .long ",
+            $jump,
+            "
+            .long {site} - .
+            .long ",
+            $skip,
+            "
+            .popsection
+            .ifndef tailbound_trigger_note
+            .set tailbound_trigger_note, 1
+            .pushsection .note.tailbound,\"aR\",@note
+            .balign 4
+            .long 10, 8, 1
+            .asciz \"Tailbound\"
+            .balign 4
+            .hidden __start_tailbound_triggers
+            .hidden __stop_tailbound_triggers
+            .long __start_tailbound_triggers - .
+            .long __stop_tailbound_triggers - .
+            .popsection
+            .endif"
+        )
     };
 }

@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::site_table::Jump;
 
+/// The variable of the environment that forbids to change the text of the program (`off`), for programs whose operator
+/// wants their text to stay as it was built. Triggers that are branches on atomics are switched all the same.
+pub const PATCH_VARIABLE: &str = "TAILBOUND_TRIGGER_PATCH";
 /// The first byte of a jump with an offset of one byte.
 const SHORT_JUMP: u8 = 0xeb;
 const MEMBARRIER_SYNC_CORE: libc::c_int = 1 << 5;
@@ -17,7 +20,8 @@ const MEMBARRIER_REGISTER_SYNC_CORE: libc::c_int = 1 << 6;
 ///
 /// # Errors
 /// `InvalidData` where the text at the address is not the jump that the table of sites claims; otherwise what the
-/// kernel says to both ways of writing text: mprotect, and /proc/self/mem.
+/// kernel says to both ways of writing text: mprotect, and /proc/self/mem. `PermissionDenied` or `InvalidInput` where
+/// [`PATCH_VARIABLE`] says so.
 pub fn patch(jump: Jump, is_enabled: bool) -> io::Result<()> {
     // SAFETY: both bytes are text of this process, which is mapped for as long as it runs.
     let [opcode, offset] = unsafe { *(jump.address as *const [u8; 2]) };
@@ -32,8 +36,23 @@ pub fn patch(jump: Jump, is_enabled: bool) -> io::Result<()> {
     if value == offset {
         return Ok(());
     }
+    check_permission()?;
     write_by_protection(jump.address + 1, value)
         .or_else(|error| write_by_file(jump.address + 1, value).map_err(|_| error))
+}
+
+/// Refuses where the environment of the program forbids patches, or says neither `on` nor `off`.
+fn check_permission() -> io::Result<()> {
+    let Some(value) = std::env::var_os(PATCH_VARIABLE) else {
+        return Ok(());
+    };
+    let (kind, what) = match value.to_str() {
+        Some("on") => return Ok(()),
+        Some("off") => (io::ErrorKind::PermissionDenied, "forbids it"),
+        _ => (io::ErrorKind::InvalidInput, "is neither on nor off"),
+    };
+    let text = format!("{PATCH_VARIABLE}={} {what}", value.display());
+    Err(io::Error::new(kind, text))
 }
 
 /// Makes the page writable for the time of the store. The page stays executable: other threads may run in it.

@@ -10,7 +10,9 @@ use tailbound_linux::process::die_with_parent;
 use tailbound_linux::trigger_control::TriggerControl;
 use tailbound_trigger::clock::EventClock;
 use tailbound_trigger::layout::RecordingLayout;
-use tailbound_trigger::{RecordingReader, TriggerEvent};
+use tailbound_trigger::{PATCH_VARIABLE, RecordingReader, TriggerEvent};
+
+use crate::own_triggers::check_that_others_are_refused;
 
 /// A way to compile.
 struct Build {
@@ -19,6 +21,8 @@ struct Build {
     options: &'static [&'static str],
     /// A program that runs the result, for another architecture.
     runner: &'static [&'static str],
+    /// What the environment says of patches.
+    patch: &'static str,
 }
 
 const NATIVE: Build = Build {
@@ -26,6 +30,7 @@ const NATIVE: Build = Build {
     cpp: "c++",
     options: &["-O2"],
     runner: &[],
+    patch: "on",
 };
 
 fn run(command: &mut Command) {
@@ -133,7 +138,8 @@ fn check_recording(build: &Build, name: &str) {
     run(Command::new(words.next().unwrap())
         .args(words)
         .arg("record")
-        .arg(path));
+        .arg(path)
+        .env(PATCH_VARIABLE, build.patch));
     let mut reader = RecordingReader::open(&file).unwrap();
     let mut events = Vec::new();
     reader.drain(|event| events.push(*event));
@@ -173,6 +179,7 @@ fn triggers_of_every_file_and_library_are_switched() {
 fn triggers_are_branches_where_text_is_not_patched() {
     let atomic = Build {
         options: &["-O2", "-DTAILBOUND_TRIGGER_ATOMIC"],
+        patch: "off",
         ..NATIVE
     };
     check_recording(&atomic, "atomic");
@@ -187,6 +194,7 @@ fn triggers_are_branches_where_text_is_not_patched() {
         cpp: "aarch64-linux-gnu-g++",
         options: &["-O2"],
         runner: &["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"],
+        patch: "off",
     };
     check_recording(&foreign, "aarch64");
 }
@@ -199,6 +207,7 @@ fn a_killed_program_leaves_a_recording_that_is_read() {
     let Some(folder) = compile(&NATIVE, "killed") else {
         return;
     };
+    check_refusals(&folder);
     let mut subject = Command::new(folder.join("subject"));
     let subject = subject
         .args(["serve", &THREADS.to_string()])
@@ -261,4 +270,32 @@ fn a_killed_program_leaves_a_recording_that_is_read() {
     }
     eprintln!("{unfinished} events were being written at 8 kills");
     fs::remove_dir_all(folder).unwrap();
+}
+
+/// A program whose environment forbids patches, and what it answers to its user and to others.
+fn check_refusals(folder: &Path) {
+    for (value, reason) in [("off", "forbids it"), ("no", "is neither on nor off")] {
+        let mut subject = Command::new(folder.join("subject"));
+        let subject = subject.args(["serve", "1"]).env(PATCH_VARIABLE, value);
+        let mut child = die_with_parent(subject.stdout(Stdio::piped()))
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let mut control = TriggerControl::connect(child.id()).unwrap();
+        let refusal = control.enable("c.m*").unwrap_err().to_string();
+        let expected = format!(
+            "process {}: \"c.m*\" cannot be switched, since the text of the program cannot be changed \
+             ({PATCH_VARIABLE}={value} {reason}); build the program with TAILBOUND_TRIGGER_ATOMIC",
+            child.id()
+        );
+        assert_eq!(refusal, expected);
+        let none = control.enable("d.*").unwrap_err().to_string();
+        assert!(none.contains("no trigger of the program fits"), "{none}");
+        check_that_others_are_refused(child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }

@@ -1,14 +1,17 @@
 //! Triggers of this program.
 
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use tailbound_linux::trigger_control::TriggerControl;
 use tailbound_trigger::layout::RecordingLayout;
 use tailbound_trigger::site::TriggerSite;
 use tailbound_trigger::{
-    RecordingReader, TriggerError, TriggerEvent, call, disable, enable, record_into, stop, trigger,
-    triggers,
+    PATCH_VARIABLE, RecordingReader, TriggerError, TriggerEvent, call, disable, enable, listen,
+    record_into, stop, trigger, triggers,
 };
 
 /// The triggers belong to the process, and the tests are threads of one.
@@ -165,4 +168,89 @@ fn threads_that_end_leave_their_rings_to_others() {
     disable("test.plain").unwrap();
     // A ring that the first thread had kept would have left the ring for all to the others.
     assert_eq!((events.len(), reader.lost()), (64, 56));
+}
+
+/// Runs one test of this program in a process of its own, which `set_up` prepares.
+fn run_alone(test: &str, set_up: impl FnOnce(&mut Command)) -> Output {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--ignored", "--nocapture"]);
+    set_up(&mut command);
+    command.output().unwrap()
+}
+
+fn assert_passed(output: &Output) {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let faults = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}{faults}");
+    assert!(text.contains("1 passed"), "{text}{faults}");
+}
+
+#[test]
+fn text_stays_as_it_is_where_the_environment_says_so() {
+    let test = "own_triggers::switches_by_the_rule_of_the_environment";
+    for value in ["off", "never", "on"] {
+        assert_passed(&run_alone(test, |child| {
+            child.env(PATCH_VARIABLE, value);
+        }));
+    }
+}
+
+#[test]
+#[ignore = "runs in a process of its own"]
+fn switches_by_the_rule_of_the_environment() {
+    let value = std::env::var(PATCH_VARIABLE).unwrap();
+    let switched = enable("test.plain").map_err(|error| error.to_string());
+    let (events, _) = recorded(|| plain(1));
+    let is_jump = cfg!(all(target_arch = "x86_64", not(feature = "atomic")));
+    let reason = match (is_jump, value.as_str()) {
+        (true, "off") => "TAILBOUND_TRIGGER_PATCH=off forbids it",
+        (true, "never") => "TAILBOUND_TRIGGER_PATCH=never is neither on nor off",
+        _ => {
+            assert_eq!((switched, events.len()), (Ok(1), 1));
+            return;
+        }
+    };
+    let refusal = format!(
+        "trigger \"test.plain\" cannot be switched, since the text of the program cannot be changed ({reason}); build \
+         the program with the feature `atomic`, in C with TAILBOUND_TRIGGER_ATOMIC"
+    );
+    assert_eq!((switched, events.len()), (Err(refusal), 0));
+}
+
+/// The process whose triggers [`asks_as_another_user`] asks for.
+const SERVER_VARIABLE: &str = "TAILBOUND_TEST_SERVER";
+/// The number of the user `nobody`.
+const NOBODY: u32 = 65_534;
+
+/// Has a process of the user `nobody` ask for the triggers of a process; without root there is a line instead.
+pub fn check_that_others_are_refused(pid: u32) {
+    let test = "own_triggers::asks_as_another_user";
+    assert!(TriggerControl::connect(pid).unwrap().triggers().is_ok());
+    let become_nobody = |child: &mut Command| {
+        child.env(SERVER_VARIABLE, pid.to_string());
+        child.uid(NOBODY).gid(NOBODY);
+    };
+    let mut probe = Command::new("true");
+    if probe.uid(NOBODY).gid(NOBODY).status().is_err() {
+        eprintln!("SKIP the socket of triggers and other users: needs root");
+        return;
+    }
+    assert_passed(&run_alone(test, become_nobody));
+}
+
+#[test]
+#[ignore = "runs in a process of its own"]
+fn asks_as_another_user() {
+    let pid = std::env::var(SERVER_VARIABLE).unwrap().parse().unwrap();
+    let error = TriggerControl::connect(pid).and_then(|mut it| it.triggers());
+    let expected = format!(
+        "process {pid} refuses the connection; only its user and root may switch its triggers"
+    );
+    assert_eq!(error.unwrap_err().to_string(), expected);
+}
+
+#[test]
+fn another_user_is_refused() {
+    listen().unwrap();
+    check_that_others_are_refused(std::process::id());
 }

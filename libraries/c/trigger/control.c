@@ -136,6 +136,16 @@ static int write_text(unsigned char *place, unsigned char value) {
     return written == 1 ? 0 : -1;
 }
 
+/* Refuses where the environment of the program forbids patches (EPERM), or says neither on nor off (EINVAL). */
+static int check_permission(void) {
+    const char *value = getenv("TAILBOUND_TRIGGER_PATCH");
+    if (!value || strcmp(value, "on") == 0) {
+        return 0;
+    }
+    errno = strcmp(value, "off") == 0 ? EPERM : EINVAL;
+    return -1;
+}
+
 /* Lets a jump go to the next instruction, or over it. */
 static int patch(const struct entry *entry, bool is_enabled) {
     if (entry->jump == 0) {
@@ -147,7 +157,10 @@ static int patch(const struct entry *entry, bool is_enabled) {
         return -1;
     }
     unsigned char value = is_enabled ? 0 : (unsigned char)entry->skip;
-    return jump[1] == value ? 0 : write_text(&jump[1], value);
+    if (jump[1] == value) {
+        return 0;
+    }
+    return check_permission() == 0 ? write_text(&jump[1], value) : -1;
 }
 
 static void synchronize_threads(void) {
@@ -327,9 +340,27 @@ static void end_recording(struct session *session) {
     session->is_recording = false;
 }
 
+/* Says why triggers were not switched: none fits, or the text of the program cannot be changed. */
+static void say_refusal(int stream, const char *pattern, int refusal) {
+    const char *variable = getenv("TAILBOUND_TRIGGER_PATCH");
+    if (refusal == ENOENT) {
+        say(stream, "error no trigger of the program fits \"%s\"\n", pattern);
+        return;
+    }
+    bool is_forbidden = variable && strcmp(variable, "on") != 0;
+    say(stream,
+        "error \"%.64s\" cannot be switched, since the text of the program cannot be changed (%s%.32s%s); build the "
+        "program with TAILBOUND_TRIGGER_ATOMIC\n",
+        pattern, is_forbidden ? "TAILBOUND_TRIGGER_PATCH=" : "", is_forbidden ? variable : "",
+        !is_forbidden         ? strerror(refusal)
+        : refusal == EPERM    ? " forbids it"
+                              : " is neither on nor off");
+}
+
 static void answer(struct session *session, char *line) {
     char *argument = strchr(line, ' ');
     int result = 0;
+    bool is_switch = false;
     if (argument) {
         *argument++ = '\0';
     } else {
@@ -338,8 +369,10 @@ static void answer(struct session *session, char *line) {
     if (strcmp(line, "list") == 0) {
         result = list(session->stream);
     } else if (strcmp(line, "enable") == 0) {
+        is_switch = true;
         result = tailbound_trigger_enable(argument);
     } else if (strcmp(line, "disable") == 0) {
+        is_switch = true;
         result = tailbound_trigger_disable(argument);
     } else if (strcmp(line, "record") == 0) {
         result = begin_recording(session);
@@ -352,8 +385,8 @@ static void answer(struct session *session, char *line) {
     }
     if (result >= 0) {
         say(session->stream, "ok %d\n", result);
-    } else if (errno == ENOENT) {
-        say(session->stream, "error no trigger of the program fits \"%s\"\n", argument);
+    } else if (is_switch) {
+        say_refusal(session->stream, argument, errno);
     } else {
         say(session->stream, "error %s: %s\n", line, strerror(errno));
     }

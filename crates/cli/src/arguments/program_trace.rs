@@ -1,5 +1,7 @@
 //! What can be recorded of a program from within: its locks, and its triggers.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use tailbound_time::Duration;
 
@@ -8,8 +10,14 @@ use super::ExportArguments;
 /// Arguments of `trace locks`.
 #[derive(Debug, Args)]
 pub struct LockTraceArguments {
-    /// The command, and its arguments.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    /// A recording that `--output` kept, whose tables are printed again, or one of `trace record --kernel-locks`.
+    #[arg(conflicts_with_all = ["command", "output"])]
+    pub file: Option<PathBuf>,
+    /// Keep the recording in this file, too.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The command and its arguments.
+    #[arg(last = true, required_unless_present = "file")]
     pub command: Vec<String>,
     /// The most locks and the most places that the table has.
     #[arg(long, value_name = "N", default_value_t = 10)]

@@ -66,6 +66,10 @@ pub struct TraceRecordArguments {
     /// Record waits for locks of the kernel, too, which may be many.
     #[arg(long)]
     pub contention: bool,
+    /// Record every lock that the kernel takes, too, for `trace locks FILE`: millions of events a second, which slow
+    /// the kernel down. Needs probes of the kernel's functions (CONFIG_KPROBE_EVENTS).
+    #[arg(long)]
+    pub kernel_locks: bool,
     /// The command and its arguments.
     #[arg(last = true)]
     pub command: Vec<String>,

@@ -1,6 +1,7 @@
 //! `tailbound trace`: recordings of the kernel's events, and of what programs do.
 
 mod export;
+mod kernel_locks;
 mod lock_report;
 mod locks;
 mod model;

@@ -17,7 +17,7 @@ use tailbound_linux::sockets::unix_end;
 use tailbound_linux::thread::{make_current_thread_fifo, pin_current_thread};
 use tailbound_measurement::{LOOK_DISTANCE, SupplySampler};
 use tailbound_model::Cpu;
-use tailbound_recorder::{EventRecorder, RecorderOptions};
+use tailbound_recorder::{EventRecorder, RecordedLocks, RecorderOptions};
 use tailbound_time::Clock;
 use tailbound_trace::explain::{ExplainOptions, Explanation, LatencyCause, explain};
 use tailbound_trace::recording::{KernelRecording, RecordedConnection, RecordedLoad, RequestRow};
@@ -204,7 +204,7 @@ fn record(bench: &Bench, clients: &mut [Client; 2], pid: u32) -> PathBuf {
         own_cpu: Some(1),
         buffer_kib: 16384,
         looks_apart: Some(LOOK_DISTANCE),
-        contention: false,
+        locks: RecordedLocks::Nothing,
     };
     let sampler = SupplySampler::start(&[Cpu(0), Cpu(1)].into()).unwrap();
     let recorder = EventRecorder::start(options, File::create(&path).unwrap()).unwrap();

@@ -192,3 +192,27 @@ fn an_ordinary_user_hears_what_is_missing() {
         "the command ran without being recorded"
     );
 }
+
+/// The kernel's locks are recorded with their sections, or the refusal says what the kernel lacks; nothing is left behind.
+#[test]
+fn locks_of_the_kernel_are_recorded_or_refused_with_the_cause() {
+    let Some((bench, tracefs)) = recording("trace_faults::kernel_locks") else {
+        return;
+    };
+    let words = ["trace", "record", "--kernel-locks", "--no-stalls"];
+    let command = ["-o", "locks.trace", "--", "ls", "/proc/self/task"];
+    let ended = bench.run(&[&words[..], &command].concat());
+    if tracefs.read("kprobe_events").is_ok() && ended.status == Some(0) {
+        let report = bench.run(&["trace", "locks", "locks.trace"]);
+        report.expect(0, &["critical sections", "held, outermost", "spin lock"]);
+    } else {
+        eprintln!("SKIP trace_faults::kernel_locks: this kernel's functions cannot be probed");
+        ended.expect(
+            1,
+            &["its functions cannot be probed", "CONFIG_KPROBE_EVENTS"],
+        );
+    }
+    assert_eq!(tracefs.remove_abandoned(), 0, "instances are left");
+    let probes = tracefs.read("kprobe_events").unwrap_or_default();
+    assert!(!probes.contains("tailbound_"), "{probes}");
+}

@@ -298,6 +298,8 @@ impl<'a> HostState<'a> {
                 }
             }
             KernelEventKind::Freezer { path, frozen, .. } => self.freeze(path, *frozen),
+            // A lock that is free makes nobody wait; waits have events of their own.
+            KernelEventKind::Lock(_) => {}
             KernelEventKind::Lost { .. } => {
                 self.cpus.entry(event.cpu).or_default().interrupts.clear();
                 self.relabel_cpu(event.cpu);

@@ -1,6 +1,6 @@
 //! The fields of an event by name, for formats that have fields.
 
-use crate::kernel::{InterruptContext, KernelEventKind, OffCpuState};
+use crate::kernel::{InterruptContext, KernelEventKind, LockCall, LockStep, OffCpuState};
 use crate::recording::RecordingHeader;
 
 /// The value of a field.
@@ -68,6 +68,7 @@ pub(super) fn fields(kind: &KernelEventKind, header: &RecordingHeader) -> NamedF
             ]
         }
         KernelEventKind::ContentionEnd { lock } => vec![("lock", ExportedValue::Number(*lock))],
+        KernelEventKind::Lock(call) => lock_fields(call),
         KernelEventKind::PageFault { address, by_user } => {
             vec![
                 ("address", ExportedValue::Number(*address)),
@@ -86,6 +87,16 @@ pub(super) fn fields(kind: &KernelEventKind, header: &RecordingHeader) -> NamedF
             vec![("count", ExportedValue::Number(count.unwrap_or(0)))]
         }
     }
+}
+
+fn lock_fields(call: &LockCall) -> NamedFields {
+    let is_taken = call.step == LockStep::Outcome { is_taken: true };
+    vec![
+        ("kind", ExportedValue::Text(call.kind.name().into())),
+        ("lock", ExportedValue::Number(call.lock)),
+        ("caller", ExportedValue::Number(call.caller)),
+        ("is_taken", ExportedValue::Number(is_taken.into())),
+    ]
 }
 
 fn thread_fields(kind: &KernelEventKind) -> NamedFields {

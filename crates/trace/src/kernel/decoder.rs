@@ -6,6 +6,7 @@ use super::event::{
     InterruptContext, KernelEventKind, OffCpuState, ThreadName, ThreadSwitch, Vector,
 };
 use super::layout::{EventLayout, Field};
+use super::lock_call::{ExecutionContext, LockCall, LockKind, LockProbe, LockResult, LockStep};
 
 /// Every event that is decoded, as `system/name`. A recording takes those that the kernel has.
 pub const DECODED_EVENTS: [&str; 26] = [
@@ -49,12 +50,16 @@ const FURTHER_EVENTS: [&str; 4] = [
 pub fn system_of(event: &str) -> Option<&'static str> {
     let events = DECODED_EVENTS.iter().chain(&FURTHER_EVENTS);
     let mut split = events.filter_map(|path| path.split_once('/'));
-    let (system, _) = split.find(|(_, name)| *name == event)?;
-    Some(system)
+    match split.find(|(_, name)| *name == event) {
+        Some((system, _)) => Some(system),
+        None => LockProbe::of_name(event).map(|_| "kprobes"),
+    }
 }
 
 /// The place of the thread's number in the common fields of every event, in bytes.
 const COMMON_THREAD: usize = 4;
+/// The place of the flags that say which context the event is of.
+const COMMON_FLAGS: usize = 2;
 /// CLONE_THREAD of `task_newtask`: the new thread is of the same process.
 const CLONE_THREAD: u64 = 0x0001_0000;
 /// Bits of `prev_state`, in the order of the kernel's report of tasks (`TASK_REPORT`).
@@ -82,6 +87,8 @@ enum EventReading {
     CallExit(Field, Field),
     ContentionBegin(Field, Field),
     ContentionEnd(Field),
+    LockCall(LockStep, LockKind, Field, Field),
+    LockReturn(LockResult, LockKind, Field),
     PageFault(Field, bool),
     Freezer(Field, Field, bool),
 }
@@ -183,8 +190,53 @@ impl EventReading {
             "page_fault_kernel" => Some(Self::PageFault(field("address")?, false)),
             "cgroup_freeze" => Some(Self::Freezer(field("id")?, field("path")?, true)),
             "cgroup_unfreeze" => Some(Self::Freezer(field("id")?, field("path")?, false)),
-            _ => None,
+            name => match LockProbe::of_name(name)? {
+                LockProbe::Call(step, kind) => {
+                    Some(Self::LockCall(step, kind, field("lock")?, field("caller")?))
+                }
+                LockProbe::Return(taken, kind) => {
+                    Some(Self::LockReturn(taken, kind, field("result")?))
+                }
+            },
         }
+    }
+
+    /// The event of a lock.
+    fn lock_event(&self, bytes: &[u8]) -> Option<KernelEventKind> {
+        Some(match self {
+            Self::ContentionBegin(lock, flags) => KernelEventKind::ContentionBegin {
+                lock: lock.number(bytes)?,
+                flags: flags.number(bytes)? as u32,
+            },
+            Self::ContentionEnd(lock) => KernelEventKind::ContentionEnd {
+                lock: lock.number(bytes)?,
+            },
+            _ => KernelEventKind::Lock(self.lock_call(bytes)?),
+        })
+    }
+
+    /// The step of a lock that an event is of.
+    fn lock_call(&self, bytes: &[u8]) -> Option<LockCall> {
+        let context = ExecutionContext::of_flags(*bytes.get(COMMON_FLAGS)?);
+        Some(match self {
+            Self::LockCall(step, kind, lock, caller) => LockCall {
+                step: *step,
+                kind: *kind,
+                lock: lock.number(bytes)?,
+                caller: caller.number(bytes)?,
+                context,
+            },
+            Self::LockReturn(taken, kind, result) => LockCall {
+                step: LockStep::Outcome {
+                    is_taken: (result.number(bytes)? == 0) == (*taken == LockResult::Zero),
+                },
+                kind: *kind,
+                lock: 0,
+                caller: 0,
+                context,
+            },
+            _ => return None,
+        })
     }
 
     /// The interrupt that an event is of.
@@ -249,13 +301,10 @@ impl EventReading {
                 number: number(call)?,
                 result: number(result)? as i64,
             },
-            Self::ContentionBegin(lock, flags) => KernelEventKind::ContentionBegin {
-                lock: number(lock)?,
-                flags: number(flags)? as u32,
-            },
-            Self::ContentionEnd(lock) => KernelEventKind::ContentionEnd {
-                lock: number(lock)?,
-            },
+            Self::ContentionBegin(..)
+            | Self::ContentionEnd(_)
+            | Self::LockCall(..)
+            | Self::LockReturn(..) => self.lock_event(bytes)?,
             Self::PageFault(address, by_user) => KernelEventKind::PageFault {
                 address: number(address)?,
                 by_user: *by_user,

@@ -2,6 +2,8 @@
 
 use tailbound_time::Instant;
 
+use super::lock_call::{LockCall, LockStep};
+
 /// The name of a thread, as the kernel keeps it: at most 15 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ThreadName([u8; 16]);
@@ -190,6 +192,8 @@ pub enum KernelEventKind {
         /// The lock's address.
         lock: u64,
     },
+    /// A probe of a function of locks was met.
+    Lock(LockCall),
     /// The thread of the event touched memory that was not there.
     PageFault {
         /// The address.
@@ -234,6 +238,12 @@ impl KernelEventKind {
             Self::CallExit { .. } => "sys_exit",
             Self::ContentionBegin { .. } => "contention_begin",
             Self::ContentionEnd { .. } => "contention_end",
+            Self::Lock(call) => match call.step {
+                LockStep::Request => "lock_request",
+                LockStep::Attempt => "lock_attempt",
+                LockStep::Outcome { .. } => "lock_outcome",
+                LockStep::Release => "lock_release",
+            },
             Self::PageFault { .. } => "page_fault",
             Self::Freezer { frozen: true, .. } => "cgroup_freeze",
             Self::Freezer { frozen: false, .. } => "cgroup_unfreeze",

@@ -46,11 +46,19 @@ pub enum ChunkKind {
     Requests = 7,
     /// [`RecordingEnd`](super::RecordingEnd), JSON.
     End = 8,
+    /// The command whose locks were recorded, JSON.
+    LockHeader = 9,
+    /// Events of locks of a program.
+    LockEvents = 10,
+    /// The mappings of a process whose locks were recorded, JSON.
+    LockMappings = 11,
+    /// The sums at the end of a recording of locks, JSON.
+    LockEnd = 12,
 }
 
 impl ChunkKind {
     /// Every kind.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Header,
         Self::SchedulerPages,
         Self::CallPages,
@@ -59,6 +67,10 @@ impl ChunkKind {
         Self::Load,
         Self::Requests,
         Self::End,
+        Self::LockHeader,
+        Self::LockEvents,
+        Self::LockMappings,
+        Self::LockEnd,
     ];
 
     /// The content in a sentence about several things.
@@ -70,7 +82,10 @@ impl ChunkKind {
             Self::Sockets => "the sockets of processes",
             Self::Load => "the names of a load and its requests",
             Self::Requests => "requests of a load",
-            Self::End => "the sums at the end of the recording",
+            Self::End | Self::LockEnd => "the sums at the end of the recording",
+            Self::LockHeader => "the words of the command whose locks were recorded",
+            Self::LockEvents => "events of locks",
+            Self::LockMappings => "the mappings of a process",
         }
     }
 

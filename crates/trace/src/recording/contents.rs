@@ -25,6 +25,9 @@ pub struct RecordingHeader {
     pub interrupt_lines: BTreeMap<u32, String>,
     /// Addresses of timers' functions that give budgets back, with their names.
     pub timer_functions: BTreeMap<u64, String>,
+    /// The kernel's functions and variables by their addresses, where its locks are recorded.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub symbols: BTreeMap<u64, String>,
     /// Every process at the beginning.
     pub processes: Vec<RecordedProcess>,
     /// The domains that were enforced.

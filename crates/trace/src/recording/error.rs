@@ -28,6 +28,15 @@ pub enum KernelRecordingError {
         "the recording has no readable header: it is cut short before it, or garbled; record again"
     )]
     NoHeader,
+    /// A recording of locks where one of the kernel's events is needed.
+    #[error("this is a recording of locks; print it with `tailbound trace locks FILE`")]
+    Locks,
+    /// A recording without locks where one of locks is needed.
+    #[error(
+        "this is no recording of locks; record one with `tailbound trace locks -o FILE -- COMMAND`, or of the kernel's \
+         locks with `tailbound trace record --kernel-locks`"
+    )]
+    NoLocks,
     /// A chunk whose content is not what its kind says.
     #[error("byte {offset} of the recording: {what}")]
     Content {

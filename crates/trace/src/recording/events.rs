@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use super::chunk::ChunkKind;
 use super::error::KernelRecordingError;
-use super::file::{KernelRecording, PositionedBytes};
+use super::file::KernelRecording;
+use super::index::PositionedBytes;
 use super::pages::PageStream;
 use crate::kernel::{EventDecoder, KernelEvent, KernelEventKind, PageEvents};
 use tailbound_time::Instant;

@@ -3,7 +3,8 @@
 use super::chunk::ChunkKind;
 use super::error::KernelRecordingError;
 use super::events::{EventStream, StreamLoss};
-use super::file::{KernelRecording, PositionedBytes};
+use super::file::KernelRecording;
+use super::index::PositionedBytes;
 use crate::kernel::{EventDecoder, EventLayout, KernelEvent, LayoutError};
 
 impl<B: PositionedBytes> KernelRecording<B> {

@@ -6,6 +6,7 @@ mod contents;
 mod error;
 mod events;
 mod file;
+mod index;
 mod merge;
 mod pages;
 
@@ -17,7 +18,8 @@ pub use contents::{
 };
 pub use error::KernelRecordingError;
 pub use events::{EventStream, StreamLoss};
-pub use file::{KernelRecording, LoadPlace, PositionedBytes, Requests};
+pub use file::{KernelRecording, LoadPlace, Requests};
+pub use index::{ChunkIndex, ChunkPlace, PositionedBytes};
 pub use merge::MergedEvents;
 pub(crate) use pages::PageStream;
 

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use super::chunk::ChunkKind;
 use super::error::KernelRecordingError;
-use super::file::{ChunkPlace, KernelRecording, PositionedBytes};
+use super::file::KernelRecording;
+use super::index::{ChunkPlace, PositionedBytes};
 use crate::kernel::page_bytes;
 
 /// The pages of one ring buffer of one CPU, in order, each without its unused end.

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::kernel::{
-    InterruptContext, KernelEventKind, OffCpuState, ThreadName, ThreadSwitch, Vector,
+    ExecutionContext, InterruptContext, KernelEventKind, LockCall, LockKind, LockStep, OffCpuState,
+    ThreadName, ThreadSwitch, Vector,
 };
 
 /// The number of the first format.
@@ -51,6 +52,11 @@ const FAULT: &[FieldRow] = &[
     ("address", UnsignedLong),
     ("ip", UnsignedLong),
     ("error_code", UnsignedLong),
+];
+const LOCK_CALL: &[FieldRow] = &[
+    ("__probe_ip", UnsignedLong),
+    ("lock", UnsignedLong),
+    ("caller", UnsignedLong),
 ];
 const FREEZER: &[FieldRow] = &[
     ("root", Int),
@@ -131,6 +137,19 @@ const FORMATS: &[(&str, &[FieldRow])] = &[
     ),
     ("sys_enter", &[("id", Long), ("args", Arguments)]),
     ("sys_exit", &[("id", Long), ("ret", Long)]),
+    ("tb_request_mutex_mutex_lock", LOCK_CALL),
+    ("tb_request_read_down_read", LOCK_CALL),
+    ("tb_request_write_down_write", LOCK_CALL),
+    ("tb_request_spin__raw_spin_lock", LOCK_CALL),
+    ("tb_attempt_spin__raw_spin_trylock", LOCK_CALL),
+    (
+        "tb_taken_spin__raw_spin_trylock",
+        &[("__probe_func", UnsignedLong), ("result", Int)],
+    ),
+    ("tb_release_mutex_mutex_unlock", LOCK_CALL),
+    ("tb_release_read_up_read", LOCK_CALL),
+    ("tb_release_write_up_write", LOCK_CALL),
+    ("tb_release_spin__raw_spin_unlock", LOCK_CALL),
 ];
 
 impl FormatType {
@@ -243,6 +262,7 @@ pub(super) fn encode(thread: u32, kind: &KernelEventKind) -> Option<Vec<u8>> {
     let (places, length) = places(fields);
     let mut bytes = vec![0; length];
     bytes[..2].copy_from_slice(&(FIRST_ID + index as u16).to_le_bytes());
+    bytes[2] = flags(kind);
     bytes[4..8].copy_from_slice(&thread.to_le_bytes());
     for (((_, kind), place), value) in fields.iter().zip(places).zip(values) {
         let end = place + kind.bytes();
@@ -296,6 +316,7 @@ fn values(kind: &KernelEventKind) -> Option<(&'static str, Vec<FormatValue<'_>>)
         KernelEventKind::ContentionEnd { lock } => {
             ("contention_end", vec![Value::Number(*lock), NOTHING])
         }
+        KernelEventKind::Lock(call) => lock_values(call),
         KernelEventKind::PageFault { address, by_user } => {
             let name = match by_user {
                 true => "page_fault_user",
@@ -314,6 +335,41 @@ fn values(kind: &KernelEventKind) -> Option<(&'static str, Vec<FormatValue<'_>>)
         KernelEventKind::Lost { .. } => return None,
         _ => return life_values(kind),
     })
+}
+
+/// The name of a probe's format, and its values.
+fn lock_values(call: &LockCall) -> (&'static str, Vec<FormatValue<'static>>) {
+    let name = match (call.step, call.kind) {
+        (LockStep::Request, LockKind::Mutex) => "tb_request_mutex_mutex_lock",
+        (LockStep::Request, LockKind::Read) => "tb_request_read_down_read",
+        (LockStep::Request, LockKind::Write) => "tb_request_write_down_write",
+        (LockStep::Request, LockKind::Spin) => "tb_request_spin__raw_spin_lock",
+        (LockStep::Attempt, _) => "tb_attempt_spin__raw_spin_trylock",
+        (LockStep::Outcome { .. }, _) => "tb_taken_spin__raw_spin_trylock",
+        (LockStep::Release, LockKind::Mutex) => "tb_release_mutex_mutex_unlock",
+        (LockStep::Release, LockKind::Read) => "tb_release_read_up_read",
+        (LockStep::Release, LockKind::Write) => "tb_release_write_up_write",
+        (LockStep::Release, LockKind::Spin) => "tb_release_spin__raw_spin_unlock",
+    };
+    let address = FormatValue::Number;
+    let values = match call.step {
+        LockStep::Outcome { is_taken } => vec![NOTHING, of(u32::from(is_taken))],
+        _ => vec![NOTHING, address(call.lock), address(call.caller)],
+    };
+    (name, values)
+}
+
+/// The common flags of an event: those of the context that it says.
+fn flags(kind: &KernelEventKind) -> u8 {
+    let KernelEventKind::Lock(call) = kind else {
+        return 0;
+    };
+    match call.context {
+        ExecutionContext::Thread => 0,
+        ExecutionContext::SoftInterrupt => 0x10,
+        ExecutionContext::HardInterrupt => 0x08,
+        ExecutionContext::Unmaskable => 0x40,
+    }
 }
 
 /// The same of events in the life of a thread.

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::SyntheticRecording;
 use crate::kernel::{
-    InterruptContext, KernelEvent, KernelEventKind, OffCpuState, ThreadName, ThreadSwitch, Vector,
+    ExecutionContext, InterruptContext, KernelEvent, KernelEventKind, LockCall, LockKind, LockStep,
+    OffCpuState, ThreadName, ThreadSwitch, Vector,
 };
 use crate::recording::{KernelRecording, StreamLoss};
 
@@ -67,12 +68,41 @@ pub(crate) fn arbitrary_kind() -> impl Strategy<Value = KernelEventKind> {
         2 => (0..300_u64, any::<i64>()).prop_map(|(number, result)| KernelEventKind::CallExit { number, result }),
         1 => (any::<u64>(), any::<u32>()).prop_map(|(lock, flags)| KernelEventKind::ContentionBegin { lock, flags }),
         1 => any::<u64>().prop_map(|lock| KernelEventKind::ContentionEnd { lock }),
+        2 => arbitrary_lock_call().prop_map(KernelEventKind::Lock),
         1 => (any::<u64>(), any::<bool>())
             .prop_map(|(address, by_user)| KernelEventKind::PageFault { address, by_user }),
         1 => (any::<u64>(), "/[a-z]{0,200}", any::<bool>())
             .prop_map(|(cgroup, path, frozen)| KernelEventKind::Freezer { cgroup, path, frozen }),
         1 => any::<bool>().prop_map(|begins| KernelEventKind::Idle { begins }),
     ]
+}
+
+/// A step of a lock, of a spin lock where it is an attempt.
+fn arbitrary_lock_call() -> impl Strategy<Value = LockCall> {
+    let step = prop_oneof![
+        Just(LockStep::Request),
+        Just(LockStep::Release),
+        Just(LockStep::Attempt),
+        any::<bool>().prop_map(|is_taken| LockStep::Outcome { is_taken }),
+    ];
+    let context = proptest::sample::select(vec![
+        ExecutionContext::Thread,
+        ExecutionContext::SoftInterrupt,
+        ExecutionContext::HardInterrupt,
+        ExecutionContext::Unmaskable,
+    ]);
+    let kind = proptest::sample::select(&LockKind::ALL[..]);
+    (step, kind, any::<[u64; 2]>(), context).prop_map(|(step, kind, [lock, caller], context)| {
+        let is_attempt = matches!(step, LockStep::Attempt | LockStep::Outcome { .. });
+        let is_outcome = matches!(step, LockStep::Outcome { .. });
+        LockCall {
+            step,
+            kind: if is_attempt { LockKind::Spin } else { kind },
+            lock: if is_outcome { 0 } else { lock },
+            caller: if is_outcome { 0 } else { caller },
+            context,
+        }
+    })
 }
 
 /// A recording of some events whose times do not fall.

@@ -8,7 +8,8 @@ use std::process::Command;
 
 use serde::Serialize;
 use tailbound_lock_trace::{
-    HoldTimes, LockKind, LockSummary, LockTally, MappedModules, ModulePlace, ProcessAddress,
+    HoldTimes, KindSummary, LockKind, LockSummary, LockTally, MappedModules, ModulePlace,
+    ProcessAddress,
 };
 use tailbound_time::Duration;
 
@@ -17,6 +18,8 @@ use crate::output::{Output, table};
 
 /// The time that the study of 2007 counts sections within.
 const SHORT: Duration = Duration::from_micros(5);
+/// Bytes that no function or variable of the kernel with locks is longer than.
+const LONGEST_SYMBOL: u64 = 1 << 16;
 
 /// How well the events were read.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -70,6 +73,41 @@ impl HoldRow {
         let mut cells = vec![name.into(), self.count.to_string()];
         cells.extend(times.map(|ns| Duration::from_nanos(ns).to_string()));
         cells.push(share);
+        cells
+    }
+}
+
+/// Critical sections of a kind of lock.
+#[derive(Debug, Serialize)]
+struct KindRow {
+    kind: LockKind,
+    /// Sections by nesting depth, in locks of any kind.
+    depths: Vec<u64>,
+    holds: HoldRow,
+}
+
+impl KindRow {
+    fn new(kind: LockKind, summary: &KindSummary) -> Self {
+        Self {
+            kind,
+            depths: summary.depths.clone(),
+            holds: HoldRow::new(&summary.holds),
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let share = |sections: u64| {
+            let share = sections as f64 / self.holds.count.max(1) as f64;
+            format!("{:.2}%", share * 100.0)
+        };
+        let at = |depth: usize| self.depths.get(depth).copied().unwrap_or(0);
+        let deeper = self.depths.iter().skip(2).sum();
+        let mut cells = vec![self.kind.name().into(), self.holds.count.to_string()];
+        cells.extend([at(0), at(1), deeper].map(share));
+        cells.push(self.depths.len().saturating_sub(1).to_string());
+        cells.push(Duration::from_nanos(self.holds.mean_ns).to_string());
+        let short = self.holds.share_within_5us.unwrap_or(0.0);
+        cells.push(format!("{:.1}%", short * 100.0));
         cells
     }
 }
@@ -161,6 +199,7 @@ pub struct LockReport {
     holds: HoldRow,
     outermost_holds: HoldRow,
     waits: HoldRow,
+    kinds: Vec<KindRow>,
     /// The longest section of a lock that several threads took: the blocking by it, as far as it was seen.
     longest_shared_hold_ns: Option<u64>,
     locks: Vec<TallyRow>,
@@ -182,6 +221,36 @@ impl LockReport {
             };
             TallyRow::new("lock", name, tally)
         });
+        let locks = locks.collect();
+        let sites = sites(&summary, place);
+        Self::of_rows(summary, reading, locks, sites)
+    }
+
+    /// The report of a study of the kernel, with addresses as symbols.
+    pub fn of_kernel(
+        summary: LockSummary,
+        reading: TraceQuality,
+        symbols: &BTreeMap<u64, String>,
+    ) -> Self {
+        let rows = |of: &'static str, tallies: &[(ProcessAddress, LockTally)]| {
+            let row = |(at, tally): &(ProcessAddress, LockTally)| {
+                TallyRow::new(of, symbol_name(symbols, at.address), tally)
+            };
+            tallies.iter().map(row).collect()
+        };
+        let locks = rows("lock", &summary.locks);
+        let sites = rows("place", &summary.sites);
+        Self::of_rows(summary, reading, locks, sites)
+    }
+
+    fn of_rows(
+        summary: LockSummary,
+        reading: TraceQuality,
+        locks: Vec<TallyRow>,
+        sites: Vec<TallyRow>,
+    ) -> Self {
+        let kinds = summary.kinds.iter();
+        let kinds = kinds.map(|(kind, summary)| KindRow::new(*kind, summary));
         Self {
             reading,
             sections: summary.sections(),
@@ -190,9 +259,10 @@ impl LockReport {
             holds: HoldRow::new(&summary.holds),
             outermost_holds: HoldRow::new(&summary.outermost_holds),
             waits: HoldRow::new(&summary.waits),
+            kinds: kinds.collect(),
             longest_shared_hold_ns: summary.longest_shared_hold_ns(),
-            locks: locks.collect(),
-            sites: sites(&summary, place),
+            locks,
+            sites,
             depths: summary.depths,
         }
     }
@@ -235,22 +305,7 @@ impl LockReport {
             "{}\n",
             table(&["nesting depth", "sections", "share"], &depths)
         );
-        let times = [
-            self.holds.cells("held"),
-            self.outermost_holds.cells("held, outermost"),
-            self.waits.cells("waited for"),
-        ];
-        let header = [
-            "time",
-            "count",
-            "mean",
-            "p50",
-            "p95",
-            "p99",
-            "longest",
-            "within 5us",
-        ];
-        let _ = writeln!(text, "{}\n", table(&header, &times));
+        text.push_str(&self.section_tables());
         for (name, tallies) in [("lock", &self.locks), ("place", &self.sites)] {
             let header = [
                 name,
@@ -270,6 +325,40 @@ impl LockReport {
             text.push('\n');
         }
         text.push_str(&self.stanza());
+        text
+    }
+
+    /// Sections by the kind of their lock, and their durations.
+    fn section_tables(&self) -> String {
+        let mut text = String::new();
+        let header = [
+            "kind",
+            "sections",
+            "depth 0",
+            "depth 1",
+            "deeper",
+            "deepest",
+            "mean hold",
+            "within 5us",
+        ];
+        let kinds: Vec<_> = self.kinds.iter().map(KindRow::cells).collect();
+        let _ = writeln!(text, "{}\n", table(&header, &kinds));
+        let times = [
+            self.holds.cells("held"),
+            self.outermost_holds.cells("held, outermost"),
+            self.waits.cells("waited for"),
+        ];
+        let header = [
+            "time",
+            "count",
+            "mean",
+            "p50",
+            "p95",
+            "p99",
+            "longest",
+            "within 5us",
+        ];
+        let _ = writeln!(text, "{}\n", table(&header, &times));
         text
     }
 
@@ -324,6 +413,18 @@ fn sites(
         )
     });
     rows
+}
+
+/// The symbol at an address or shortly before it, with the distance; the address itself without one.
+fn symbol_name(symbols: &BTreeMap<u64, String>, address: u64) -> String {
+    let before = symbols.range(..=address).next_back();
+    // Memory behind the last symbol belongs to none.
+    let near = before.filter(|(start, _)| address - **start < LONGEST_SYMBOL);
+    match near {
+        Some((start, name)) if *start == address => name.clone(),
+        Some((start, name)) => format!("{name}+{:#x}", address - start),
+        None => format!("{address:#x}"),
+    }
 }
 
 fn static_name(place: &ModulePlace) -> String {

@@ -15,7 +15,7 @@ use tailbound_linux::host_facts::HostFacts;
 use tailbound_linux::process::state_letter;
 use tailbound_measurement::{LOOK_DISTANCE, SupplySampler, fingerprint};
 use tailbound_model::Cpu;
-use tailbound_recorder::{EventRecorder, RecorderOptions};
+use tailbound_recorder::{EventRecorder, RecordedLocks, RecorderOptions};
 use tailbound_time::Duration;
 use tailbound_trace::recording::RecordedDomain;
 
@@ -157,7 +157,11 @@ fn begin(
         domains,
         own_cpu: None,
         looks_apart: (!arguments.no_stalls).then_some(LOOK_DISTANCE),
-        contention: arguments.contention,
+        locks: match (arguments.kernel_locks, arguments.contention) {
+            (true, _) => RecordedLocks::Sections,
+            (false, true) => RecordedLocks::Waits,
+            (false, false) => RecordedLocks::Nothing,
+        },
     };
     EventRecorder::start(options, file).map_err(Failure::from_error)
 }

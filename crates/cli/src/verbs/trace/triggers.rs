@@ -5,7 +5,8 @@ use std::thread::sleep;
 use std::time::{Duration as Pause, Instant};
 
 use serde::Serialize;
-use tailbound_linux::trigger_control::TriggerControl;
+use tailbound_linux::process::state_letter;
+use tailbound_linux::trigger_control::{TriggerControl, TriggerControlError};
 use tailbound_time::Duration;
 use tailbound_trace::export::{ProgramEvent, ProgramEvents};
 use tailbound_trigger::layout::RecordingLayout;
@@ -96,24 +97,44 @@ fn record(
         sleep(READ_EVERY);
         reader.drain(|event| events.push(*event));
     }
-    // The triggers that were off are off again; a process that has ended needs neither.
-    let _ = switch_off_others(control, &before);
-    let _ = control.stop();
+    let ending = end_recording(control, &before);
     reader.drain(|event| events.push(*event));
     events.truncate(most);
-    print(&reader, &events, output)
+    print(&reader, &events, output)?;
+    match ending {
+        Err(error) if is_running(control.pid()) => Err(Failure::error(format!(
+            "the events above were recorded, but their recording was not ended: {error}"
+        ))),
+        // A process that has ended has nothing to switch off.
+        _ => Ok(()),
+    }
+}
+
+/// Ends the recording, and switches the triggers off that were off before; both are tried.
+fn end_recording(
+    control: &mut TriggerControl,
+    before: &[TriggerState],
+) -> Result<(), TriggerControlError> {
+    let switched = switch_off_others(control, before);
+    control.stop().and(switched)
+}
+
+/// Whether a process runs, and is no zombie.
+fn is_running(pid: u32) -> bool {
+    state_letter(pid).is_ok_and(|state| !"ZX".contains(state))
 }
 
 /// Switches triggers off that were off.
-fn switch_off_others(control: &mut TriggerControl, before: &[TriggerState]) -> Result<(), Failure> {
-    for trigger in control.triggers().map_err(Failure::from_error)? {
+fn switch_off_others(
+    control: &mut TriggerControl,
+    before: &[TriggerState],
+) -> Result<(), TriggerControlError> {
+    for trigger in control.triggers()? {
         let was_enabled = before
             .iter()
             .any(|it| it.name == trigger.name && it.is_enabled);
         if trigger.is_enabled && !was_enabled {
-            control
-                .disable(&trigger.name)
-                .map_err(Failure::from_error)?;
+            control.disable(&trigger.name)?;
         }
     }
     Ok(())

@@ -128,20 +128,23 @@ fn ftrace_event(event: &KernelEvent, header: &RecordingHeader) -> Option<FtraceE
             id: Some(number.cast_signed()),
             ret: Some(*result),
         }),
-        KernelEventKind::Idle { begins } => {
-            // The kernel writes all bits where idling ends; its state of idling is not kept.
-            let state = if *begins { 0 } else { u32::MAX };
-            FtraceEventKind::CpuIdle(CpuIdle {
-                state: Some(state),
-                cpu_id: Some(event.cpu),
-            })
-        }
+        KernelEventKind::Idle { begins } => cpu_idle(event.cpu, *begins),
         KernelEventKind::TimerExpiry { .. }
         | KernelEventKind::ContentionBegin { .. }
         | KernelEventKind::ContentionEnd { .. }
+        | KernelEventKind::Lock(_)
         | KernelEventKind::PageFault { .. }
         | KernelEventKind::Freezer { .. }
         | KernelEventKind::Lost { .. } => return None,
+    })
+}
+
+fn cpu_idle(cpu: u32, begins: bool) -> FtraceEventKind {
+    // The kernel writes all bits where idling ends; its state of idling is not kept.
+    let state = if begins { 0 } else { u32::MAX };
+    FtraceEventKind::CpuIdle(CpuIdle {
+        state: Some(state),
+        cpu_id: Some(cpu),
     })
 }
 
