@@ -61,6 +61,15 @@ pub(crate) struct ThreadState {
     pub(crate) log: Option<ThreadLog>,
     /// The part that it stands for when it preempts another; made when first needed.
     preempts: Option<PartId>,
+    /// The same where the other belongs to its domain.
+    goes_before: Option<PartId>,
+}
+
+impl ThreadState {
+    fn rename(&mut self, name: ThreadName) {
+        self.name = name;
+        (self.preempts, self.goes_before) = (None, None);
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -167,6 +176,7 @@ impl<'a> HostState<'a> {
             owner: NOBODY,
             log: None,
             preempts: None,
+            goes_before: None,
         };
         self.threads.insert(tid, state);
     }
@@ -263,7 +273,7 @@ impl<'a> HostState<'a> {
             } => self.new_thread(event.thread, *thread, *name, *same_process),
             KernelEventKind::Rename { thread, name } => {
                 if let Some(thread) = self.threads.get_mut(thread) {
-                    (thread.name, thread.preempts) = (*name, None);
+                    thread.rename(*name);
                 }
             }
             KernelEventKind::Exit { .. } | KernelEventKind::Idle { .. } => {}
@@ -386,7 +396,7 @@ impl<'a> HostState<'a> {
         }
         match self.threads.get_mut(&tid) {
             Some(thread) if thread.name == name => {}
-            Some(thread) => (thread.name, thread.preempts) = (name, None),
+            Some(thread) => thread.rename(name),
             None => self.insert(tid, name, tid),
         }
     }
@@ -508,8 +518,8 @@ impl<'a> HostState<'a> {
             return ThreadActivity::Idle;
         };
         let (mode, cpu, call, contends) = (thread.mode, thread.cpu, thread.call, thread.contends);
-        let has_faulted = thread.has_faulted;
-        let domain = thread.domain.map(|domain| &self.domains[domain]);
+        let (has_faulted, of_domain) = (thread.has_faulted, thread.domain);
+        let domain = of_domain.map(|domain| &self.domains[domain]);
         let withheld = thread.in_freezer || domain.is_some_and(WithheldDomain::is_withheld);
         match mode {
             _ if thread.ended.is_some() => ThreadActivity::Idle,
@@ -520,7 +530,7 @@ impl<'a> HostState<'a> {
                 None => ThreadActivity::Running,
             },
             _ if withheld => ThreadActivity::Kept(self.fixed.withheld),
-            ThreadMode::Runnable => ThreadActivity::Kept(self.occupant(cpu)),
+            ThreadMode::Runnable => ThreadActivity::Kept(self.occupant(cpu, of_domain)),
             ThreadMode::Sleeping | ThreadMode::Uninterruptible if contends => {
                 ThreadActivity::Kept(self.fixed.kernel_lock)
             }
@@ -554,8 +564,9 @@ impl<'a> HostState<'a> {
         Some(*part)
     }
 
-    /// Who has a CPU that a thread waits for.
-    fn occupant(&mut self, cpu: u32) -> PartId {
+    /// The part of a thread that could run, and belongs to a domain, if any: who has its CPU. A thread of the same domain
+    /// is the service at work for other requests.
+    fn occupant(&mut self, cpu: u32, waiting_domain: Option<usize>) -> PartId {
         if let Some(part) = self.interruption(cpu) {
             return part;
         }
@@ -563,7 +574,18 @@ impl<'a> HostState<'a> {
         let Some(thread) = self.threads.get_mut(&current).filter(|_| current != IDLE) else {
             return self.fixed.waking;
         };
-        if let Some(part) = thread.preempts {
+        let is_of_same = waiting_domain.is_some() && thread.domain == waiting_domain;
+        let known = match is_of_same {
+            true => thread.goes_before,
+            false => thread.preempts,
+        };
+        if let Some(part) = known {
+            return part;
+        }
+        if is_of_same {
+            let detail = format!("another thread of it has the CPU: {}", thread.name.text());
+            let part = self.parts.number(LatencyCause::Queued, &detail);
+            thread.goes_before = Some(part);
             return part;
         }
         let mut detail = plain_name(&thread.name.text());
