@@ -293,7 +293,7 @@ impl<'a> HostState<'a> {
                 }
                 self.relabel_cpu(event.cpu);
             }
-            KernelEventKind::TimerExpiry { function } => self.replenish(*function),
+            KernelEventKind::TimerExpiry { function, timer } => self.replenish(*function, *timer),
             KernelEventKind::CallEntry { number, first, .. } => {
                 let descriptor = u32::try_from(*first).unwrap_or(u32::MAX);
                 let number = *number;
@@ -319,6 +319,7 @@ impl<'a> HostState<'a> {
         self.name_thread(switch.previous, switch.previous_name);
         self.name_thread(switch.next, switch.next_name);
         self.leave(cpu, switch);
+        self.judge_budgets(cpu, switch);
         if let Some(thread) = self.threads.get_mut(&switch.previous)
             && switch.state == OffCpuState::Ended
         {
@@ -365,28 +366,37 @@ impl<'a> HostState<'a> {
             OffCpuState::Uninterruptible => ThreadMode::Uninterruptible,
             OffCpuState::Stopped | OffCpuState::Ended => ThreadMode::Stopped,
         };
-        let is_runnable = thread.mode == ThreadMode::Runnable;
         let is_frozen = thread
             .domain
             .is_some_and(|domain| self.domains[domain].is_frozen());
         thread.in_freezer =
             is_frozen && thread.mode == ThreadMode::Sleeping && thread.call.is_none();
         if let Some(domain) = thread.domain {
-            let domain = &mut self.domains[domain];
-            domain.used(ran);
-            if is_runnable {
-                domain.judge(
-                    switch.previous_rank,
-                    (switch.next != IDLE).then_some(switch.next_rank),
-                );
-            }
+            self.domains[domain].used(ran);
         }
-        if is_runnable && thread.log.is_some() {
+        if thread.mode == ThreadMode::Runnable && thread.log.is_some() {
             self.cpus
                 .entry(cpu)
                 .or_default()
                 .waiting
                 .insert(switch.previous);
+        }
+    }
+
+    /// Judges the budgets of the domains whose threads could run on a CPU that goes to another thread. Often the thread that
+    /// has the CPU next is more urgent and short, such as a tick's work, and only the one behind it shows that the budget
+    /// was used up.
+    fn judge_budgets(&mut self, cpu: u32, switch: &ThreadSwitch) {
+        let next = (switch.next != IDLE).then_some(switch.next_rank);
+        let Some(state) = self.cpus.get(&cpu) else {
+            return;
+        };
+        for tid in state.waiting.iter().filter(|tid| **tid != switch.next) {
+            if let Some(thread) = self.threads.get(tid)
+                && let Some(domain) = thread.domain
+            {
+                self.domains[domain].judge(thread.rank, next);
+            }
         }
     }
 
@@ -462,14 +472,14 @@ impl<'a> HostState<'a> {
         self.relabel_domains();
     }
 
-    fn replenish(&mut self, function: u64) {
+    fn replenish(&mut self, function: u64, timer: u64) {
         let Some(name) = self.header.timer_functions.get(&function) else {
             return;
         };
         let now = self.now;
         let mut changed = false;
         for domain in &mut self.domains {
-            changed |= domain.replenish(name, now);
+            changed |= domain.replenish(name, timer, now);
         }
         if changed {
             self.relabel_domains();

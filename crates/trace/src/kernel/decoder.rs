@@ -76,7 +76,7 @@ enum EventReading {
     Line(Field, bool),
     Soft(Field, bool),
     Vector(Vector, bool),
-    Timer(Field),
+    Timer(Field, Field),
     Idle(Field),
     CallEntry(Field, Field),
     CallExit(Field, Field),
@@ -173,7 +173,7 @@ impl EventReading {
             | "call_function_single_entry"
             | "call_function_single_exit" => vector(Vector::CallFunction),
             "irq_work_entry" | "irq_work_exit" => vector(Vector::IrqWork),
-            "hrtimer_expire_entry" => Some(Self::Timer(field("function")?)),
+            "hrtimer_expire_entry" => Some(Self::Timer(field("function")?, field("hrtimer")?)),
             "cpu_idle" => Some(Self::Idle(field("state")?)),
             "sys_enter" => Some(Self::CallEntry(field("id")?, field("args")?)),
             "sys_exit" => Some(Self::CallExit(field("id")?, field("ret")?)),
@@ -233,8 +233,9 @@ impl EventReading {
                     false => KernelEventKind::InterruptExit(interrupt),
                 }
             }
-            Self::Timer(function) => KernelEventKind::TimerExpiry {
+            Self::Timer(function, timer) => KernelEventKind::TimerExpiry {
                 function: number(function)?,
+                timer: number(timer)?,
             },
             Self::Idle(state) => KernelEventKind::Idle {
                 // The kernel writes -1 where idling ends.
