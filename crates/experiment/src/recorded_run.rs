@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use tailbound_enforcement::{ReservationRequest, Target};
 use tailbound_linux::cgroup::{hierarchies, processes_in};
 use tailbound_linux::host_facts::HostFacts;
-use tailbound_linux::process::{children_of, process_of};
+use tailbound_linux::process::{process_of, with_descendants};
 use tailbound_measurement::{LOOK_DISTANCE, Measurement, RecordOutcome, SupplyTrace, fingerprint};
 use tailbound_recorder::{EventRecorder, RecorderError, RecorderOptions};
 use tailbound_time::Duration;
@@ -292,13 +292,8 @@ fn processes_of(target: &Target) -> Vec<u32> {
             Vec::new()
         }
     };
-    let mut all: BTreeSet<u32> = BTreeSet::new();
-    let mut open = processes;
-    while let Some(pid) = open.pop() {
-        if all.insert(pid) {
-            open.extend(children_of(pid).unwrap_or_default());
-        }
-    }
+    let processes: BTreeSet<u32> = processes.into_iter().collect();
+    let all = with_descendants(&processes).unwrap_or(processes);
     all.into_iter().collect()
 }
 

@@ -146,7 +146,6 @@ impl<'a> Exchange<'a> {
         template: &RequestTemplate,
         filling: &mut Filling,
     ) -> Result<(), MeasurementError> {
-        self.note_close();
         if self.closed {
             (self.connection, self.poller) = connect(self.endpoint, self.protocol)?;
             self.closed = false;
@@ -154,16 +153,6 @@ impl<'a> Exchange<'a> {
         template.write(&mut self.connection.out, &mut self.scratch, filling);
         self.open += 1;
         Ok(())
-    }
-
-    /// Notes that an HTTP server has closed the connection since its last answer.
-    fn note_close(&mut self) {
-        if self.protocol != Protocol::Http || self.open > 0 || self.closed {
-            return;
-        }
-        self.replies.clear();
-        let end = self.connection.read(&mut self.buffer, &mut self.replies);
-        self.closed = self.replies.is_empty() && matches!(end, ReadEnd::Broken(_));
     }
 
     fn read(&mut self, step: &str) -> Result<(), MeasurementError> {

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 
 use tailbound_linux::clock::{Monotonic, thread_cpu_time};
 use tailbound_linux::kernel_tables::{interrupt_names, replenishing_timers};
+use tailbound_linux::process::with_descendants;
 use tailbound_linux::thread::pin_current_thread;
 use tailbound_linux::tracefs::{TraceFs, TraceInstance};
 use tailbound_time::{Clock, Duration};
@@ -153,6 +154,8 @@ impl EventRecorder {
     /// The file cannot be written.
     pub fn note_sockets(&self, more: &BTreeSet<u32>) -> Result<(), RecorderError> {
         let pids: BTreeSet<u32> = self.call_pids.union(more).copied().collect();
+        // A process that was made for a connection has its descriptor alone.
+        let pids = with_descendants(&pids).unwrap_or(pids);
         let snapshot = socket_snapshot(&pids, Monotonic.now());
         self.write(|writer| writer.write_json(ChunkKind::Sockets, &snapshot))
     }

@@ -1,12 +1,12 @@
 //! One round of a calibration, from connecting to samples.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
-use tailbound_linux::process::parents;
+use tailbound_linux::process::with_descendants;
 use tailbound_model::{ContinuousLaw, ExecutionTime, Protocol, Service, Task};
 use tailbound_time::{Clock, Duration, Rate};
 
@@ -36,7 +36,7 @@ pub(super) struct CalibrationSession<'a> {
     /// Idle time before each request.
     pause: Duration,
     /// The processes to ask, as long as they tell something.
-    processes: Option<Vec<u32>>,
+    processes: Option<BTreeSet<u32>>,
     remarks: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl<'a> CalibrationSession<'a> {
             random: ChaCha8Rng::seed_from_u64(plan.seed),
             index: 0,
             pause: usual_gap(&plan.service).clamp(SETTLE, LONGEST_PAUSE),
-            processes: plan.process.map(|process| vec![process]),
+            processes: plan.process.map(|process| [process].into()),
             remarks,
         })
     }
@@ -62,7 +62,7 @@ impl<'a> CalibrationSession<'a> {
     /// Measures everything.
     pub(super) fn carry_out(mut self) -> Result<CalibrationRound, MeasurementError> {
         let trivial = self.trivial()?;
-        self.add_workers()?;
+        self.add_workers();
         if !trivial.is_empty() {
             self.check_processes(&trivial);
         }
@@ -109,28 +109,18 @@ impl<'a> CalibrationSession<'a> {
     }
 
     /// Adds the processes that the service has made: workers, and those of single connections.
-    fn add_workers(&mut self) -> Result<(), MeasurementError> {
-        let Some(processes) = &mut self.processes else {
-            return Ok(());
-        };
-        let parents = parents().map_err(|cause| MeasurementError::Host {
-            what: "list the processes of the service".into(),
-            cause,
-            remedy: "mount /proc".into(),
-        })?;
-        let mut place = 0;
-        while let Some(parent) = processes.get(place).copied() {
-            let workers = parents.iter().filter(|(_, of)| **of == parent);
-            processes.extend(workers.map(|(worker, _)| *worker));
-            place += 1;
+    fn add_workers(&mut self) {
+        if let Some(process) = self.plan.process.filter(|_| self.processes.is_some())
+            && let Ok(all) = with_descendants(&[process].into())
+        {
+            self.processes = Some(all);
         }
-        Ok(())
     }
 
     /// Drops processes that cannot be asked, or that showed no CPU time during these requests: a wrapper around the one
     /// that does the work, or workers that end with their request.
     fn check_processes(&mut self, requests: &[RoundRequest]) {
-        let Some(process) = self.processes.as_ref().and_then(|all| all.first().copied()) else {
+        let Some(process) = self.plan.process.filter(|_| self.processes.is_some()) else {
             return;
         };
         let has_time = |sample: &RoundRequest| sample.process.is_some_and(|time| !time.is_zero());

@@ -261,7 +261,9 @@ impl<'a, B: PositionedBytes> EventPass<'a, B> {
                 ..
             } => {
                 let parent = self.host.thread(event.thread).map(|state| state.process);
-                if parent.is_some_and(|process| self.serving.contains(&process)) {
+                // A process of one connection may serve where its parent does not.
+                let serves = !same_process && self.serving.contains(thread);
+                if serves || parent.is_some_and(|process| self.serving.contains(&process)) {
                     self.host.watch_when_known(*thread);
                     if !same_process {
                         self.serving.insert(*thread);
