@@ -8,7 +8,9 @@ use tailbound_enforcement::{ReservationRequest, Target};
 use tailbound_linux::cgroup::{hierarchies, processes_in};
 use tailbound_linux::host_facts::HostFacts;
 use tailbound_linux::process::{process_of, with_descendants};
-use tailbound_measurement::{LOOK_DISTANCE, Measurement, RecordOutcome, SupplyTrace, fingerprint};
+use tailbound_measurement::{
+    LOOK_DISTANCE, Measurement, Progress, RecordOutcome, SupplyTrace, fingerprint,
+};
 use tailbound_recorder::{EventRecorder, RecorderError, RecorderOptions};
 use tailbound_time::Duration;
 use tailbound_trace::explain::{ExplainOptions, Explanation, PICTURED_QUANTILES, explain};
@@ -108,9 +110,11 @@ impl RunRecording {
         })
     }
 
-    /// The load goes on: its connections are there now. Where they cannot be noted, [`RunRecording::end`] says so.
-    pub fn note_progress(&mut self) {
-        if !std::mem::replace(&mut self.has_seen_sockets, true) {
+    /// The load goes on. Once it has begun, all its connections are there, and the processes that a service makes for them.
+    /// Where they cannot be noted, [`RunRecording::end`] says so.
+    pub fn note_progress(&mut self, progress: &Progress) {
+        let has_begun = !progress.elapsed.is_zero();
+        if has_begun && !std::mem::replace(&mut self.has_seen_sockets, true) {
             self.noted = self.recorder.note_sockets(&self.serving);
         }
     }

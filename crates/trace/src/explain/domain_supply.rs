@@ -31,7 +31,7 @@ pub(crate) struct WithheldDomain {
     replenished: u64,
     /// Whether its threads were kept from the CPU since one of them ran last.
     was_throttled: bool,
-    /// The timer that expired last, of those that could be the domain's.
+    /// The timer that expired last since its threads are kept from the CPU, of those that could be the domain's.
     expired: Option<u64>,
     /// How often the domain came back after each timer.
     returns: HashMap<u64, u32>,
@@ -92,9 +92,12 @@ impl WithheldDomain {
     }
 
     /// A thread of it comes to a CPU.
-    pub(crate) fn runs(&mut self, now: u64) {
-        if std::mem::take(&mut self.throttled) {
-            (self.used, self.replenished) = (0, now);
+    pub(crate) fn runs(&mut self) {
+        let was_withheld = std::mem::take(&mut self.throttled);
+        // The kernel lets a domain run on beyond what counts as all: its use goes on until a timer gives the budget back,
+        // if timers are recorded at all.
+        if was_withheld && self.replenished == 0 {
+            self.used = 0;
         }
         if std::mem::take(&mut self.was_throttled)
             && let Some(timer) = self.expired
@@ -123,7 +126,9 @@ impl WithheldDomain {
         };
         // A more urgent thread that comes meanwhile, and goes, says nothing about the budget.
         self.throttled |= is_throttled;
-        self.was_throttled |= is_throttled;
+        if is_throttled && !std::mem::replace(&mut self.was_throttled, true) {
+            self.expired = None;
+        }
     }
 
     /// A timer of the kernel with this function has expired; whether this domain can run again.

@@ -335,7 +335,7 @@ impl<'a> HostState<'a> {
             thread.on_since = now;
             thread.has_faulted = false;
             if let Some(domain) = thread.domain {
-                self.domains[domain].runs(now);
+                self.domains[domain].runs();
             }
             for place in [before, cpu] {
                 if let Some(place) = self.cpus.get_mut(&place) {
