@@ -36,6 +36,7 @@ const SECTIONS: [(&str, &str); 35] = [
         "`options` of a reservation: `[domains.NAME.reservation.options]`",
     ),
     ("Service", "`[services.NAME]`"),
+    ("DatabaseLogin", "`login` of a service"),
     (
         "Task",
         "`[services.NAME.tasks.NAME]`, `[domains.NAME.tasks.NAME]`",

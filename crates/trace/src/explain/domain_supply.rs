@@ -28,7 +28,8 @@ pub(crate) struct WithheldDomain {
     frozen: bool,
     throttled: bool,
     used: u64,
-    replenished: u64,
+    /// When a timer gave the budget back last, as far as one was seen.
+    replenished: Option<u64>,
     /// Whether its threads were kept from the CPU since one of them ran last.
     was_throttled: bool,
     /// The timer that expired last since its threads are kept from the CPU, of those that could be the domain's.
@@ -45,7 +46,7 @@ impl WithheldDomain {
             frozen: false,
             throttled: false,
             used: 0,
-            replenished: 0,
+            replenished: None,
             was_throttled: false,
             expired: None,
             returns: HashMap::new(),
@@ -96,7 +97,7 @@ impl WithheldDomain {
         let was_withheld = std::mem::take(&mut self.throttled);
         // The kernel lets a domain run on beyond what counts as all: its use goes on until a timer gives the budget back,
         // if timers are recorded at all.
-        if was_withheld && self.replenished == 0 {
+        if was_withheld && self.replenished.is_none() {
             self.used = 0;
         }
         if std::mem::take(&mut self.was_throttled)
@@ -120,7 +121,7 @@ impl WithheldDomain {
         let spent = u128::from(self.used) * u128::from(USED_UP.1)
             >= u128::from(interface.budget.as_nanos()) * u128::from(USED_UP.0);
         let is_throttled = match next {
-            _ if rank >= ORDINARY => spent,
+            _ if rank >= ORDINARY => spent && next.is_none_or(|next| next >= ORDINARY),
             None => true,
             Some(next) => next > rank,
         };
@@ -139,15 +140,17 @@ impl WithheldDomain {
         if self.domain.replenished_by.as_deref() != Some(function) {
             return false;
         }
-        let elapsed = u128::from(now.saturating_sub(self.replenished));
-        let apart = elapsed * u128::from(APART.1)
-            >= u128::from(interface.period.as_nanos()) * u128::from(APART.0);
+        let apart = self.replenished.is_none_or(|before| {
+            let elapsed = u128::from(now.saturating_sub(before));
+            elapsed * u128::from(APART.1)
+                >= u128::from(interface.period.as_nanos()) * u128::from(APART.0)
+        });
         self.expired = Some(timer);
         let own = self.returns.iter().max_by_key(|(_, returns)| **returns);
         if !own.map_or(apart, |(own, _)| *own == timer) {
             return false;
         }
-        (self.used, self.replenished) = (0, now);
+        (self.used, self.replenished) = (0, Some(now));
         std::mem::take(&mut self.throttled)
     }
 }
