@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use tailbound_enforcement::{ReservationRequest, Target};
-use tailbound_linux::cgroup::{hierarchies, processes_in};
+use tailbound_linux::cgroup::{cgroups_below, hierarchies, processes_in};
 use tailbound_linux::host_facts::HostFacts;
 use tailbound_linux::process::{process_of, with_descendants};
 use tailbound_measurement::{
@@ -288,9 +288,7 @@ fn processes_of(target: &Target) -> Vec<u32> {
             let directory = unified
                 .zip(target.cgroup())
                 .map(|(unified, path)| unified.root.join(path));
-            directory
-                .and_then(|directory| processes_in(&directory).ok())
-                .unwrap_or_default()
+            directory.map(processes_of_group).unwrap_or_default()
         }
         Target::Threads(_) | Target::Machine(_) | Target::XenDomain(_) | Target::Interrupts(_) => {
             Vec::new()
@@ -299,6 +297,16 @@ fn processes_of(target: &Target) -> Vec<u32> {
     let processes: BTreeSet<u32> = processes.into_iter().collect();
     let all = with_descendants(&processes).unwrap_or(processes);
     all.into_iter().collect()
+}
+
+/// The processes of a cgroup and of those below it: a reserved container's are in a group of its own.
+fn processes_of_group(group: PathBuf) -> Vec<u32> {
+    let (mut processes, mut open) = (Vec::new(), vec![group]);
+    while let Some(group) = open.pop() {
+        processes.extend(processes_in(&group).unwrap_or_default());
+        open.extend(cgroups_below(&group).unwrap_or_default());
+    }
+    processes
 }
 
 /// The processes whose system calls tell of domains: those of single threads, too.

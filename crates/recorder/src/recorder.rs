@@ -23,7 +23,7 @@ use crate::clock_check::check_clock;
 use crate::drain::PageSource;
 use crate::event_cost::measure_event_cost;
 use crate::inventory::{processes, socket_snapshot, threads};
-use crate::setup::{enable_calls, enable_scheduling, make_instance};
+use crate::setup::{enable_calls, enable_scheduling, event_threads, make_instance};
 
 /// How often the buffers are emptied: at a million events a second, the buffers below hold many times as much.
 const DRAIN_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
@@ -140,11 +140,8 @@ impl EventRecorder {
     /// The kernel refuses.
     pub fn follow(&mut self, pids: &BTreeSet<u32>) -> Result<(), RecorderError> {
         self.call_pids.extend(pids);
-        let threads: Vec<String> = threads(&self.call_pids)
-            .iter()
-            .map(u32::to_string)
-            .collect();
-        let written = self.calls.write("set_event_pid", &threads.join(" "));
+        let threads = event_threads(&threads(&self.call_pids));
+        let written = self.calls.write("set_event_pid", &threads);
         written.map_err(|cause| RecorderError::tracefs("choosing processes", cause))
     }
 

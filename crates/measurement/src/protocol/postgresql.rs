@@ -193,7 +193,7 @@ mod tests {
     /// What PostgreSQL 15 sent for `SELECT 1; SELECT nothing` in one request, and then for an empty one.
     const RECORDED: &[u8] = b"T\0\0\0\x21\0\x01?column?\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0\
         D\0\0\0\x0b\0\x01\0\0\0\x011C\0\0\0\x0dSELECT 1\0\
-        E\0\0\0\x69SERROR\0VERROR\0C42703\0Mcolumn \"nothing\" does not exist\0P18\0Fparse_relation.c\0L3665\0RerrorMissingColumn\0\0\
+        E\0\0\0\x6bSERROR\0VERROR\0C42703\0Mcolumn \"nothing\" does not exist\0P18\0Fparse_relation.c\0L3665\0RerrorMissingColumn\0\0\
         Z\0\0\0\x05II\0\0\0\x04Z\0\0\0\x05I";
 
     #[test]

@@ -585,11 +585,11 @@ impl<'a> HostState<'a> {
             return self.fixed.waking;
         };
         let is_of_same = waiting_domain.is_some() && thread.domain == waiting_domain;
-        let known = match is_of_same {
+        let made = match is_of_same {
             true => thread.goes_before,
             false => thread.preempts,
         };
-        if let Some(part) = known {
+        if let Some(part) = made {
             return part;
         }
         if is_of_same {

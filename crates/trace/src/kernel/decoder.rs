@@ -226,12 +226,11 @@ impl EventReading {
             Self::Exit(thread) => KernelEventKind::Exit {
                 thread: number(thread)? as u32,
             },
-            Self::Line(_, entry) | Self::Soft(_, entry) | Self::Vector(_, entry) => {
-                let interrupt = self.interrupt(bytes)?;
-                match entry {
-                    true => KernelEventKind::InterruptEntry(interrupt),
-                    false => KernelEventKind::InterruptExit(interrupt),
-                }
+            Self::Line(_, true) | Self::Soft(_, true) | Self::Vector(_, true) => {
+                KernelEventKind::InterruptEntry(self.interrupt(bytes)?)
+            }
+            Self::Line(..) | Self::Soft(..) | Self::Vector(..) => {
+                KernelEventKind::InterruptExit(self.interrupt(bytes)?)
             }
             Self::Timer(function, timer) => KernelEventKind::TimerExpiry {
                 function: number(function)?,

@@ -211,9 +211,9 @@ impl RecordedScene {
                 1 => "store".to_string(),
                 _ => format!("store.{task}"),
             };
-            let found = all.iter().find(|one| one.subject == subject).unwrap();
-            assert_eq!(found.untold, 0, "{task}: every request is followed");
-            found.clone()
+            let explanation = all.iter().find(|one| one.subject == subject).unwrap();
+            assert_eq!(explanation.untold, 0, "{task}: every request is followed");
+            explanation.clone()
         };
         tasks.iter().map(of_task).collect()
     }
