@@ -1,6 +1,7 @@
-//! Replies of services under load: Redis, HTTP, and the synthetic service's frames.
+//! Replies of services under load: Redis, HTTP, PostgreSQL and its login, and the synthetic service's frames.
 
 use tailbound_measurement::protocol::frame::{FrameCutter, WorkReply, WorkRequest};
+use tailbound_measurement::protocol::postgresql_login::{DatabaseUser, PostgresqlLogin};
 use tailbound_measurement::protocol::{ProtocolError, Reply, ReplyReader};
 use tailbound_model::Protocol;
 
@@ -12,11 +13,18 @@ pub fn check(bytes: &[u8]) {
         return;
     };
     let (sizes, bytes) = rest.split_at(usize::from(count % 8).min(rest.len()));
-    for protocol in [Protocol::Redis, Protocol::Synthetic, Protocol::Http] {
+    let protocols = [
+        Protocol::Redis,
+        Protocol::Synthetic,
+        Protocol::Http,
+        Protocol::Postgresql,
+    ];
+    for protocol in protocols {
         let whole = read(protocol, &[bytes]);
         let cut = read(protocol, &parts(bytes, sizes));
         assert_eq!(whole, cut, "{protocol:?}");
     }
+    log_in(&parts(bytes, sizes));
     let mut cutter = FrameCutter::default();
     let taken = cutter.feed(bytes, |frame| {
         if let Ok(request) = WorkRequest::from_bytes(frame) {
@@ -28,6 +36,23 @@ pub fn check(bytes: &[u8]) {
         Ok::<(), ProtocolError>(())
     });
     assert_eq!(taken, Ok(()));
+}
+
+/// However a greeting comes apart, the login fails or goes on without a panic.
+fn log_in(parts: &[&[u8]]) {
+    let user = DatabaseUser {
+        user: "bench".into(),
+        database: "bench".into(),
+        password: Some("secret".into()),
+    };
+    let Ok((mut login, mut out)) = PostgresqlLogin::begin(&user) else {
+        return;
+    };
+    for part in parts {
+        if !matches!(login.feed(part, &mut out), Ok(false)) {
+            return;
+        }
+    }
 }
 
 fn read(protocol: Protocol, parts: &[&[u8]]) -> (Vec<Reply>, Option<ProtocolError>, Option<Reply>) {

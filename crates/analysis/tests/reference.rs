@@ -12,7 +12,7 @@ const BEGIN: &str =
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 35] = [
+const SECTIONS: [(&str, &str); 36] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
     ("HostOverheads", "`[hosts.NAME.overheads]`"),
@@ -36,6 +36,7 @@ const SECTIONS: [(&str, &str); 35] = [
         "`options` of a reservation: `[domains.NAME.reservation.options]`",
     ),
     ("Service", "`[services.NAME]`"),
+    ("DatabaseLogin", "`login` of a service"),
     (
         "Task",
         "`[services.NAME.tasks.NAME]`, `[domains.NAME.tasks.NAME]`",

@@ -47,7 +47,7 @@ impl LoadRun<'_> {
         stop: &AtomicBool,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Measurement, ExperimentError> {
-        let endpoint = Endpoint::resolve(&self.service.endpoint, self.base)?;
+        let endpoint = Endpoint::of_service(self.service, self.base)?;
         let mut plan = LoadPlan::new(self.name, self.service.clone(), endpoint);
         let horizon = self.warm_up.saturating_add(self.duration);
         plan.releases = releases(self.service, horizon, self.seed, self.inputs)?;

@@ -5,10 +5,12 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use tailbound_enforcement::{ReservationRequest, Target};
-use tailbound_linux::cgroup::{hierarchies, processes_in};
+use tailbound_linux::cgroup::{cgroups_below, hierarchies, processes_in};
 use tailbound_linux::host_facts::HostFacts;
-use tailbound_linux::process::{children_of, process_of};
-use tailbound_measurement::{LOOK_DISTANCE, Measurement, RecordOutcome, SupplyTrace, fingerprint};
+use tailbound_linux::process::{process_of, with_descendants};
+use tailbound_measurement::{
+    LOOK_DISTANCE, Measurement, Progress, RecordOutcome, SupplyTrace, fingerprint,
+};
 use tailbound_recorder::{EventRecorder, RecordedLocks, RecorderError, RecorderOptions};
 use tailbound_time::Duration;
 use tailbound_trace::explain::{ExplainOptions, Explanation, PICTURED_QUANTILES, explain};
@@ -108,9 +110,11 @@ impl RunRecording {
         })
     }
 
-    /// The load goes on: its connections are there now. Where they cannot be noted, [`RunRecording::end`] says so.
-    pub fn note_progress(&mut self) {
-        if !std::mem::replace(&mut self.has_seen_sockets, true) {
+    /// The load goes on. Once it has begun, all its connections are there, and the processes that a service makes for them.
+    /// Where they cannot be noted, [`RunRecording::end`] says so.
+    pub fn note_progress(&mut self, progress: &Progress) {
+        let has_begun = !progress.elapsed.is_zero();
+        if has_begun && !std::mem::replace(&mut self.has_seen_sockets, true) {
             self.noted = self.recorder.note_sockets(&self.serving);
         }
     }
@@ -284,22 +288,25 @@ fn processes_of(target: &Target) -> Vec<u32> {
             let directory = unified
                 .zip(target.cgroup())
                 .map(|(unified, path)| unified.root.join(path));
-            directory
-                .and_then(|directory| processes_in(&directory).ok())
-                .unwrap_or_default()
+            directory.map(processes_of_group).unwrap_or_default()
         }
         Target::Threads(_) | Target::Machine(_) | Target::XenDomain(_) | Target::Interrupts(_) => {
             Vec::new()
         }
     };
-    let mut all: BTreeSet<u32> = BTreeSet::new();
-    let mut open = processes;
-    while let Some(pid) = open.pop() {
-        if all.insert(pid) {
-            open.extend(children_of(pid).unwrap_or_default());
-        }
-    }
+    let processes: BTreeSet<u32> = processes.into_iter().collect();
+    let all = with_descendants(&processes).unwrap_or(processes);
     all.into_iter().collect()
+}
+
+/// The processes of a cgroup and of those below it: a reserved container's are in a group of its own.
+fn processes_of_group(group: PathBuf) -> Vec<u32> {
+    let (mut processes, mut open) = (Vec::new(), vec![group]);
+    while let Some(group) = open.pop() {
+        processes.extend(processes_in(&group).unwrap_or_default());
+        open.extend(cgroups_below(&group).unwrap_or_default());
+    }
+    processes
 }
 
 /// The processes whose system calls tell of domains: those of single threads, too.

@@ -294,7 +294,7 @@ impl Bench<'_> {
             let mut loss = None;
             for (index, progress) in received.iter().enumerate() {
                 if let Some(recording) = &mut recording {
-                    recording.note_progress();
+                    recording.note_progress(&progress);
                 }
                 if loss.is_none() {
                     loss = lease.loss();

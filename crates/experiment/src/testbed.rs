@@ -204,7 +204,7 @@ impl<'a> Testbed<'a> {
     }
 
     fn endpoint(&self, service: &Service) -> Result<Endpoint, ExperimentError> {
-        Ok(Endpoint::resolve(&service.endpoint, self.loaded.base())?)
+        Ok(Endpoint::of_service(service, self.loaded.base())?)
     }
 
     /// Waits until a service answers, no longer than its programs live.

@@ -1,6 +1,6 @@
 //! Processes: listing threads and children, telling them apart, children that die with us.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -338,6 +338,23 @@ pub fn parents() -> io::Result<BTreeMap<u32, u32>> {
         .into_iter()
         .filter_map(|pid| Some((pid, parent_of(pid).ok()?)));
     Ok(parents.collect())
+}
+
+/// These processes and all that they have made, as far as those live.
+///
+/// # Errors
+/// If /proc cannot be read.
+pub fn with_descendants(pids: &BTreeSet<u32>) -> io::Result<BTreeSet<u32>> {
+    let parents = parents()?;
+    let mut all = BTreeSet::new();
+    let mut open: Vec<u32> = pids.iter().copied().collect();
+    while let Some(pid) = open.pop() {
+        if all.insert(pid) {
+            let children = parents.iter().filter(|(_, parent)| **parent == pid);
+            open.extend(children.map(|(child, _)| *child));
+        }
+    }
+    Ok(all)
 }
 
 /// Names the present boot of the machine.

@@ -10,12 +10,18 @@ use tailbound_linux::control_socket::connect_non_blocking;
 use tailbound_model::Protocol;
 use tailbound_time::{Clock, Duration};
 
+use crate::protocol::postgresql_login::{DatabaseUser, PostgresqlLogin};
 use crate::protocol::{Reply, ReplyReader};
 use crate::stream::Stream;
 use crate::{Endpoint, MeasurementError};
 
 /// How long a connection may take to be accepted into the service's queue.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long a login may take: the service may be throttled.
+const LOGIN_LIMIT: Duration = Duration::from_secs(10);
+/// How long to wait before it is looked again for bytes of a login.
+const LOGIN_LOOK: Duration = Duration::from_millis(1);
 
 /// One connection, with the requests that it waits for.
 #[derive(Debug)]
@@ -42,12 +48,19 @@ impl Connection {
     /// Connects to `endpoint`.
     ///
     /// # Errors
-    /// [`MeasurementError::Connect`].
+    /// [`MeasurementError::Connect`], [`MeasurementError::Service`] if a login fails.
     pub(crate) fn open(endpoint: &Endpoint, protocol: Protocol) -> Result<Self, MeasurementError> {
-        let stream = connect(endpoint).map_err(|cause| MeasurementError::Connect {
+        let mut stream = connect(endpoint).map_err(|cause| MeasurementError::Connect {
             endpoint: endpoint.to_string(),
             cause,
         })?;
+        if let Endpoint::Database(database) = endpoint {
+            log_in(&mut stream, &database.user).map_err(|cause| MeasurementError::Service {
+                endpoint: endpoint.to_string(),
+                step: "the login".into(),
+                cause,
+            })?;
+        }
         Ok(Self {
             stream,
             reader: ReplyReader::new(protocol),
@@ -113,8 +126,31 @@ impl AsFd for Connection {
     }
 }
 
+/// Logs in to a database; the reason if that fails.
+fn log_in(stream: &mut Stream, user: &DatabaseUser) -> Result<(), String> {
+    let (mut login, mut out) = PostgresqlLogin::begin(user).map_err(|cause| cause.to_string())?;
+    let mut buffer = [0; 4096];
+    let give_up = Monotonic.now() + LOGIN_LIMIT;
+    while Monotonic.now() < give_up {
+        let broken = |cause: io::Error| format!("the connection broke: {cause}");
+        let written = stream.write_some(&out).map_err(broken)?;
+        out.drain(..written);
+        match stream.read_some(&mut buffer).map_err(broken)? {
+            Some(0) => return Err("the service closed the connection".into()),
+            Some(count) => match login.feed(&buffer[..count], &mut out) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(cause) => return Err(cause.to_string()),
+            },
+            None => sleep_until(Monotonic.now() + LOGIN_LOOK).map_err(broken)?,
+        }
+    }
+    Err(format!("no answer within {LOGIN_LIMIT}"))
+}
+
 fn connect(endpoint: &Endpoint) -> io::Result<Stream> {
     let path = match endpoint {
+        Endpoint::Database(database) => return connect(&database.address),
         Endpoint::Tcp(address) => {
             let limit = std::time::Duration::from_nanos(CONNECT_LIMIT.as_nanos());
             return Stream::of_tcp(TcpStream::connect_timeout(address, limit)?);

@@ -4,7 +4,10 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use tailbound_model::{DatabaseLogin, Service};
+
 use crate::MeasurementError;
+use crate::protocol::postgresql_login::DatabaseUser;
 
 /// Where a service listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,9 +16,39 @@ pub enum Endpoint {
     Unix(PathBuf),
     /// A TCP address.
     Tcp(SocketAddr),
+    /// A database at one of these.
+    Database(Box<DatabaseEndpoint>),
+}
+
+/// A database, and who logs in there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabaseEndpoint {
+    /// Where it listens.
+    pub address: Endpoint,
+    /// Who logs in.
+    pub user: DatabaseUser,
 }
 
 impl Endpoint {
+    /// Where a service listens, and who logs in there, if anybody does; relative paths start at `base`.
+    ///
+    /// # Errors
+    /// [`MeasurementError::BadEndpoint`]; [`MeasurementError::BadPlan`] if a password cannot be read.
+    pub fn of_service(service: &Service, base: &Path) -> Result<Self, MeasurementError> {
+        let address = Self::resolve(&service.endpoint, base)?;
+        Ok(match &service.login {
+            None => address,
+            Some(login) => Self::Database(Box::new(DatabaseEndpoint {
+                address,
+                user: DatabaseUser {
+                    user: login.user.clone(),
+                    database: login.database.as_ref().unwrap_or(&login.user).clone(),
+                    password: password(login, base)?,
+                },
+            })),
+        })
+    }
+
     /// Reads `unix:PATH` or `ADDRESS:PORT`; a relative path starts at `base`, a host name is
     /// looked up.
     ///
@@ -54,8 +87,36 @@ impl fmt::Display for Endpoint {
         match self {
             Self::Unix(path) => write!(out, "unix:{}", path.display()),
             Self::Tcp(address) => write!(out, "{address}"),
+            Self::Database(database) => database.address.fmt(out),
         }
     }
+}
+
+/// The password of a login, where it has one.
+fn password(login: &DatabaseLogin, base: &Path) -> Result<Option<String>, MeasurementError> {
+    let bad = |what: String, remedy: &str| MeasurementError::BadPlan {
+        what,
+        remedy: remedy.into(),
+    };
+    if let Some(name) = &login.password_variable {
+        let password = std::env::var(name).map_err(|cause| {
+            let what = format!("login.password_variable: {name}: {cause}");
+            bad(what, "set the variable where tailbound runs")
+        })?;
+        return Ok(Some(password));
+    }
+    let Some(file) = &login.password_file else {
+        return Ok(None);
+    };
+    let path = base.join(file);
+    let text = std::fs::read_to_string(&path).map_err(|cause| {
+        let what = format!(
+            "login.password_file: cannot read {}: {cause}",
+            path.display()
+        );
+        bad(what, "name a file whose first line is the password")
+    })?;
+    Ok(Some(text.lines().next().unwrap_or_default().to_string()))
 }
 
 #[cfg(test)]
@@ -74,6 +135,29 @@ mod tests {
         let address = Endpoint::Tcp("127.0.0.1:80".parse().unwrap());
         assert_eq!(resolve("127.0.0.1:80"), address);
         assert_eq!(resolve("[::1]:80").to_string(), "[::1]:80");
+    }
+
+    #[test]
+    fn passwords_are_the_first_line_of_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("secret"), "a b\nnot this\n").unwrap();
+        let mut login = DatabaseLogin {
+            user: "bench".into(),
+            database: None,
+            password_file: Some("secret".into()),
+            password_variable: None,
+        };
+        let read = password(&login, folder.path()).unwrap();
+        assert_eq!(read.as_deref(), Some("a b"));
+        login.password_file = Some("none".into());
+        let error = password(&login, folder.path()).unwrap_err().to_string();
+        assert!(
+            error.contains("none") && error.contains("first line"),
+            "{error}"
+        );
+        (login.password_file, login.password_variable) = (None, Some("TAILBOUND_NONE".into()));
+        let error = password(&login, folder.path()).unwrap_err().to_string();
+        assert!(error.contains("TAILBOUND_NONE"), "{error}");
     }
 
     #[test]

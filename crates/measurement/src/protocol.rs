@@ -5,6 +5,8 @@
 
 pub mod frame;
 pub mod http;
+pub mod postgresql;
+pub mod postgresql_login;
 pub mod resp;
 
 use tailbound_model::Protocol;
@@ -60,6 +62,7 @@ enum Grammar {
     Resp(resp::RespReader),
     Frame(frame::ReplyFrameReader),
     Http(http::HttpReader),
+    Postgresql(postgresql::PostgresqlReader),
 }
 
 impl ReplyReader {
@@ -69,6 +72,7 @@ impl ReplyReader {
             Protocol::Redis => Grammar::Resp(resp::RespReader::default()),
             Protocol::Synthetic => Grammar::Frame(frame::ReplyFrameReader::default()),
             Protocol::Http => Grammar::Http(http::HttpReader::default()),
+            Protocol::Postgresql => Grammar::Postgresql(postgresql::PostgresqlReader::default()),
         };
         Self {
             grammar,
@@ -88,6 +92,7 @@ impl ReplyReader {
             Grammar::Resp(reader) => reader.feed(bytes, replies),
             Grammar::Frame(reader) => reader.feed(bytes, replies),
             Grammar::Http(reader) => reader.feed(bytes, replies),
+            Grammar::Postgresql(reader) => reader.feed(bytes, replies),
         };
         if let Err(error) = &outcome {
             self.broken = Some(error.clone());
@@ -95,10 +100,11 @@ impl ReplyReader {
         outcome
     }
 
-    /// The peer closed: the reply that this completes, if there is one (HTTP without a length).
+    /// The peer closed: the reply that this completes, if there is one (HTTP without a length, an error of PostgreSQL).
     pub fn end(&mut self) -> Option<Reply> {
         match (&mut self.grammar, &self.broken) {
             (Grammar::Http(reader), None) => reader.end(),
+            (Grammar::Postgresql(reader), None) => reader.end(),
             _ => None,
         }
     }

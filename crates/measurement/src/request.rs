@@ -1,6 +1,6 @@
 //! Requests as a description spells them, made ready to be sent many times.
 //!
-//! In the arguments of a Redis command and in an HTTP path, `{random}` becomes a random number
+//! In the arguments of a Redis command, in an HTTP path and in a query of PostgreSQL, `{random}` becomes a random number
 //! (`{random:100}` one below 100), `{index}` the count of the repetition, and `{busy:2ms}` the
 //! loop count that keeps the service busy so long. Other braces stay as they are, since arguments
 //! may be JSON or Lua.
@@ -11,7 +11,7 @@ use tailbound_model::{Protocol, Request, Scheduling, Service, Task};
 use tailbound_time::Duration;
 
 use crate::protocol::frame::WorkRequest;
-use crate::protocol::{http, resp};
+use crate::protocol::{http, postgresql, resp};
 use crate::{BusyRate, MeasurementError};
 
 /// What `{random}` draws from where the setup does not tell: 0 to this, exclusive.
@@ -40,6 +40,8 @@ pub(crate) enum RequestTemplate {
     Redis(Vec<Vec<RequestPiece>>),
     /// The path of an HTTP GET.
     Http(Vec<RequestPiece>),
+    /// The text of a query of PostgreSQL.
+    Postgresql(Vec<RequestPiece>),
     /// Work for the synthetic service.
     Synthetic {
         /// Before which others.
@@ -110,12 +112,16 @@ impl RequestTemplate {
                 .collect::<Result<_, _>>()
                 .map(Self::Redis),
             (Protocol::Http, Request::Http { path }) => pieces(path, below).map(Self::Http),
+            (Protocol::Postgresql, Request::Postgresql { query, .. }) => {
+                pieces(query, below).map(Self::Postgresql)
+            }
             _ => Err(MeasurementError::BadPlan {
                 what: format!(
                     "request {request:?} is none of the service's protocol, {:?}",
                     service.protocol
                 ),
-                remedy: "give a non-empty command to Redis, a path to HTTP".into(),
+                remedy: "give a non-empty command to Redis, a path to HTTP, a query to PostgreSQL"
+                    .into(),
             }),
         }
     }
@@ -127,6 +133,9 @@ impl RequestTemplate {
                 b"PING".to_vec(),
             )]])),
             Protocol::Synthetic => Some(Self::Synthetic { priority: 0 }),
+            Protocol::Postgresql => Some(Self::Postgresql(vec![RequestPiece::Text(
+                b"SELECT".to_vec(),
+            )])),
             Protocol::Http => None,
         }
     }
@@ -137,7 +146,7 @@ impl RequestTemplate {
             |pieces: &Vec<RequestPiece>| pieces.iter().any(|p| matches!(p, RequestPiece::Busy(_)));
         match self {
             Self::Redis(arguments) => arguments.iter().any(busy),
-            Self::Http(path) => busy(path),
+            Self::Http(pieces) | Self::Postgresql(pieces) => busy(pieces),
             Self::Synthetic { .. } => false,
         }
     }
@@ -157,6 +166,11 @@ impl RequestTemplate {
                 scratch.clear();
                 fill(scratch, path, filling);
                 http::write_get(out, scratch, b"localhost");
+            }
+            Self::Postgresql(query) => {
+                scratch.clear();
+                fill(scratch, query, filling);
+                postgresql::write_query(out, scratch);
             }
             Self::Redis(arguments) => {
                 resp::write_array_header(out, arguments.len());
@@ -252,11 +266,9 @@ fn placeholder(name: &str, random_below: u64) -> Result<Option<RequestPiece>, Me
 /// What `{random}` draws below: the largest `repeat` of the setup, so that `key:{random}` hits the
 /// keys that `key:{index}` made.
 fn random_below(service: &Service) -> u64 {
-    let repeats = service.setup.iter().filter_map(|request| match request {
-        Request::Redis { repeat, .. } if *repeat > 1 => Some(u64::from(*repeat)),
-        _ => None,
-    });
-    repeats.max().unwrap_or(RANDOM_BELOW)
+    let repeats = service.setup.iter().map(Request::repeat);
+    let repeats = repeats.filter(|repeat| *repeat > 1);
+    repeats.max().map(u64::from).unwrap_or(RANDOM_BELOW)
 }
 
 /// The priority that makes the synthetic service run jobs in the described order.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use tailbound_linux::clock::{Monotonic, sleep_until};
-use tailbound_model::{Protocol, Request, Service};
+use tailbound_model::{Protocol, Service};
 use tailbound_time::{Clock, Duration, Instant};
 
 use crate::exchange::Exchange;
@@ -96,12 +96,8 @@ pub fn run_setup(
                 remedy: "only tasks' requests may be busy; give a fixed count in the setup".into(),
             });
         }
-        let repeat = match request {
-            Request::Redis { repeat, .. } => *repeat,
-            Request::Http { .. } => 1,
-        };
         let step = format!("setup request {}", number + 1);
-        for index in 0..u64::from(repeat) {
+        for index in 0..u64::from(request.repeat()) {
             let mut filling = Filling {
                 index,
                 random: &mut random,

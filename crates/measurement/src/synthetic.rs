@@ -77,6 +77,7 @@ pub fn serve(options: &ServeOptions, stop: &AtomicBool) -> Result<(), Measuremen
 
 fn bind(endpoint: &Endpoint) -> io::Result<Listener> {
     match endpoint {
+        Endpoint::Database(database) => bind(&database.address),
         Endpoint::Tcp(address) => std::net::TcpListener::bind(address).map(Listener::Tcp),
         Endpoint::Unix(path) => {
             remove_stale_socket(path)?;

@@ -415,6 +415,9 @@ pub struct Service {
     /// The address at which the service listens: `unix:PATH` or `ADDRESS:PORT`; relative paths
     /// start at the file.
     pub endpoint: String,
+    /// The user who logs in there, for the protocol `postgresql`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<DatabaseLogin>,
     /// The order in which the service serves its tasks' jobs.
     #[serde(default)]
     pub scheduling: Scheduling,
@@ -444,6 +447,25 @@ pub enum Protocol {
     Synthetic,
     /// HTTP/1.1.
     Http,
+    /// The protocol of PostgreSQL, version 3.0, with simple queries.
+    Postgresql,
+}
+
+/// A user of a database. Passwords do not stand in descriptions: they come from a file or from the environment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DatabaseLogin {
+    /// The user's name.
+    pub user: String,
+    /// The database; by default the one with the user's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<String>,
+    /// The file whose first line is the password; relative paths start at the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_file: Option<String>,
+    /// The environment variable that has the password, in place of `password_file`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_variable: Option<String>,
 }
 
 /// The order in which jobs are served.
@@ -534,6 +556,25 @@ pub enum Request {
         /// The path.
         path: String,
     },
+    /// A query of PostgreSQL; `{random}` in it becomes a random number.
+    Postgresql {
+        /// The SQL text. Several statements are one request, and one transaction.
+        query: String,
+        /// The number of times that the query is sent, with `{index}` in it counting from 0.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        #[schemars(range(min = 1), extend("default" = 1))]
+        repeat: u32,
+    },
+}
+
+impl Request {
+    /// The number of times that it is sent.
+    pub fn repeat(&self) -> u32 {
+        match self {
+            Self::Redis { repeat, .. } | Self::Postgresql { repeat, .. } => *repeat,
+            Self::Http { .. } => 1,
+        }
+    }
 }
 
 /// A promise: this share of responses within this latency.

@@ -418,6 +418,7 @@ impl Service {
             domain: domain.into(),
             protocol: Protocol::Synthetic,
             endpoint: endpoint.into(),
+            login: None,
             scheduling: Scheduling::default(),
             max_in_flight: None,
             setup: Vec::new(),

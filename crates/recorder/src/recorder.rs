@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use tailbound_linux::clock::{Monotonic, thread_cpu_time};
 use tailbound_linux::kernel_tables::{interrupt_names, replenishing_timers, symbols};
-use tailbound_linux::process::own_thread;
+use tailbound_linux::process::{own_thread, with_descendants};
 use tailbound_linux::thread::pin_current_thread;
 use tailbound_linux::tracefs::{FunctionProbes, TraceFs, TraceInstance};
 use tailbound_time::{Clock, Duration};
@@ -24,7 +24,7 @@ use crate::clock_check::check_clock;
 use crate::drain::PageSource;
 use crate::event_cost::measure_event_cost;
 use crate::inventory::{processes, socket_snapshot, threads};
-use crate::setup::{enable_calls, enable_locks, enable_scheduling, make_instance};
+use crate::setup::{enable_calls, enable_locks, enable_scheduling, event_threads, make_instance};
 
 /// How often the buffers are emptied: at a million events a second, the buffers below hold many times as much.
 const DRAIN_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
@@ -165,11 +165,8 @@ impl EventRecorder {
     /// The kernel refuses.
     pub fn follow(&mut self, pids: &BTreeSet<u32>) -> Result<(), RecorderError> {
         self.call_pids.extend(pids);
-        let threads: Vec<String> = threads(&self.call_pids)
-            .iter()
-            .map(u32::to_string)
-            .collect();
-        let written = self.calls.write("set_event_pid", &threads.join(" "));
+        let threads = event_threads(&threads(&self.call_pids));
+        let written = self.calls.write("set_event_pid", &threads);
         written.map_err(|cause| RecorderError::tracefs("choosing processes", cause))
     }
 
@@ -179,6 +176,8 @@ impl EventRecorder {
     /// The file cannot be written.
     pub fn note_sockets(&self, more: &BTreeSet<u32>) -> Result<(), RecorderError> {
         let pids: BTreeSet<u32> = self.call_pids.union(more).copied().collect();
+        // A process that was made for a connection has its descriptor alone.
+        let pids = with_descendants(&pids).unwrap_or(pids);
         let snapshot = socket_snapshot(&pids, Monotonic.now());
         self.write(|writer| writer.write_json(ChunkKind::Sockets, &snapshot))
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use tailbound_linux::process::own_thread;
 use tailbound_linux::system_calls::number_of;
 use tailbound_linux::tracefs::{FunctionProbes, TraceFs, TraceInstance};
 use tailbound_trace::kernel::{DECODED_EVENTS, LOCK_FUNCTIONS};
@@ -141,6 +142,19 @@ pub(crate) fn enable_locks(
     Ok((probes, formats))
 }
 
+/// The threads whose system calls are recorded, as the kernel takes them. An empty list would mean the whole host, the recorder
+/// included, and the recording of its own writes has no end: the thread that asks stands there alone then.
+pub(crate) fn event_threads(threads: &[u32]) -> String {
+    let own = [own_thread()];
+    let threads = if threads.is_empty() {
+        &own[..]
+    } else {
+        threads
+    };
+    let threads: Vec<String> = threads.iter().map(u32::to_string).collect();
+    threads.join(" ")
+}
+
 /// Switches on the system calls of threads; the layouts of their events, and the calls' names.
 pub(crate) fn enable_calls(
     instance: &TraceInstance,
@@ -157,9 +171,8 @@ pub(crate) fn enable_calls(
         .collect();
     let filter = filter.join("||");
     let mut formats = Vec::new();
-    let threads: Vec<String> = threads.iter().map(u32::to_string).collect();
     let limited = instance
-        .write("set_event_pid", &threads.join(" "))
+        .write("set_event_pid", &event_threads(threads))
         .and_then(|()| instance.write("options/event-fork", "1"));
     if let Err(cause) = limited {
         missing.push(format!(

@@ -13,7 +13,7 @@
 //! | `100us cpu0 freeze /store`, `thaw /store` | the freezer of a cgroup |
 //! | `child 12 worker rank 9` | a thread that is not there at the beginning; `100us cpu0 fork worker` makes it |
 //! | `100us cpu0 fault` | a page fault |
-//! | `100us cpu0 expire dl_task_timer` | a timer of the kernel that gives budgets back |
+//! | `100us cpu0 expire dl_task_timer` | a timer of the kernel that gives budgets back; a number behind it tells it from others |
 //! | `100us cpu0 lost 7` | events that the kernel lost |
 //! | `late cpu0 100us 5ms` | a sampler's look that was due, and when it came |
 //! | `request 0 100us 100us 105us 2ms` | a client's request: intended, taken up, sent (or `-`), replied |
@@ -316,10 +316,15 @@ impl Scenario {
                 address: 0,
                 by_user: true,
             },
-            ["expire", timer] => {
-                let place = TIMERS.iter().position(|name| name == timer)?;
+            ["expire", function, of @ ..] => {
+                let place = TIMERS.iter().position(|name| name == function)?;
                 KernelEventKind::TimerExpiry {
                     function: 1000 + place as u64,
+                    timer: match of {
+                        [] => 1,
+                        [number] => number.parse().ok()?,
+                        _ => return None,
+                    },
                 }
             }
             ["lost", count] => KernelEventKind::Lost {

@@ -42,7 +42,8 @@ pub(super) struct Lattices {
 impl BatchWork {
     pub(super) fn of(queue: &PoissonQueue) -> Result<Self, AnalysisError> {
         let times = queue.execution_times.iter();
-        let stride_ns = times.fold(0, |g, (time, _)| gcd(g, time.as_nanos()));
+        // Execution times may all be zero, where a calibration could measure none.
+        let stride_ns = times.fold(0, |g, (time, _)| gcd(g, time.as_nanos())).max(1);
         let mut one = BTreeMap::new();
         for (time, p) in &queue.execution_times {
             let strides = time.as_nanos() / stride_ns;

@@ -1,11 +1,12 @@
 //! One round of a calibration, from connecting to samples.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
+use tailbound_linux::process::with_descendants;
 use tailbound_model::{ContinuousLaw, ExecutionTime, Protocol, Service, Task};
 use tailbound_time::{Clock, Duration, Rate};
 
@@ -34,8 +35,8 @@ pub(super) struct CalibrationSession<'a> {
     index: u64,
     /// Idle time before each request.
     pause: Duration,
-    /// The process to ask, as long as it tells something.
-    process: Option<u32>,
+    /// The processes to ask, as long as they tell something.
+    processes: Option<BTreeSet<u32>>,
     remarks: Vec<String>,
 }
 
@@ -53,7 +54,7 @@ impl<'a> CalibrationSession<'a> {
             random: ChaCha8Rng::seed_from_u64(plan.seed),
             index: 0,
             pause: usual_gap(&plan.service).clamp(SETTLE, LONGEST_PAUSE),
-            process: plan.process,
+            processes: plan.process.map(|process| [process].into()),
             remarks,
         })
     }
@@ -61,7 +62,10 @@ impl<'a> CalibrationSession<'a> {
     /// Measures everything.
     pub(super) fn carry_out(mut self) -> Result<CalibrationRound, MeasurementError> {
         let trivial = self.trivial()?;
-        self.check_process(&trivial)?;
+        self.add_workers();
+        if !trivial.is_empty() {
+            self.check_processes(&trivial);
+        }
         let busy = match self.plan.busy {
             Some(rate) => Some(rate),
             None => self.busy_rate()?,
@@ -72,10 +76,14 @@ impl<'a> CalibrationSession<'a> {
                 tasks.insert(name.clone(), measured);
             }
         }
+        let requests: Vec<RoundRequest> = tasks.values().flatten().copied().collect();
+        if !requests.is_empty() {
+            self.check_processes(&requests);
+        }
         Ok(CalibrationRound {
             trivial,
             tasks,
-            process_told: self.process.is_some(),
+            process_told: self.processes.is_some(),
             busy,
             remarks: self.remarks,
         })
@@ -100,27 +108,35 @@ impl<'a> CalibrationSession<'a> {
         Ok(samples)
     }
 
-    /// Drops a process that shows no CPU time: a wrapper around the one that does the work.
-    fn check_process(&mut self, trivial: &[RoundRequest]) -> Result<(), MeasurementError> {
-        let Some(process) = self.process else {
-            return Ok(());
+    /// Adds the processes that the service has made: workers, and those of single connections.
+    fn add_workers(&mut self) {
+        if let Some(process) = self.plan.process.filter(|_| self.processes.is_some())
+            && let Ok(all) = with_descendants(&[process].into())
+        {
+            self.processes = Some(all);
+        }
+    }
+
+    /// Drops processes that cannot be asked, or that showed no CPU time during these requests: a wrapper around the one
+    /// that does the work, or workers that end with their request.
+    fn check_processes(&mut self, requests: &[RoundRequest]) {
+        let Some(process) = self.plan.process.filter(|_| self.processes.is_some()) else {
+            return;
         };
         let has_time = |sample: &RoundRequest| sample.process.is_some_and(|time| !time.is_zero());
-        let silent = !trivial.is_empty() && !trivial.iter().any(has_time);
         if let Err(cause) = cpu_time_of_process(process) {
             self.remarks.push(format!(
                 "the CPU time of process {process} cannot be read ({cause}); execution times are \
                  round trips"
             ));
-            self.process = None;
-        } else if silent {
+            self.processes = None;
+        } else if !requests.iter().any(has_time) {
             self.remarks.push(format!(
                 "process {process} used no CPU time while the service answered: it is not the one \
                  that serves; execution times are round trips"
             ));
-            self.process = None;
+            self.processes = None;
         }
-        Ok(())
     }
 
     fn task(
@@ -214,8 +230,11 @@ impl<'a> CalibrationSession<'a> {
         })
     }
 
+    /// The CPU time of the processes that are there; one that ends takes its time with it.
     fn process_time(&self) -> Option<Duration> {
-        cpu_time_of_process(self.process?).ok()
+        let processes = self.processes.as_ref()?.iter();
+        let times = processes.filter_map(|process| cpu_time_of_process(*process).ok());
+        Some(times.fold(Duration::ZERO, Duration::saturating_add))
     }
 
     /// The rate of the first task that asks for one, if any does.

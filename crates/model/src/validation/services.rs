@@ -19,6 +19,7 @@ pub(super) fn services(check: &mut Check<'_>) {
         check.reference(&place.key("domain"), "domain", &service.domain, &domains);
         endpoint(check, &place, name, service);
         builtin(check, &place, name, service);
+        login(check, &place, service);
         scheduling(check, &place, service);
         let tasks = check.tree.names_at(&place.key("tasks"));
         if tasks.is_empty() {
@@ -117,7 +118,7 @@ fn builtin(check: &mut Check<'_>, place: &KeyPath, name: &str, service: &Service
                 service.domain
             ),
         ),
-        (Protocol::Redis | Protocol::Http, true) => check.error(
+        (Protocol::Redis | Protocol::Http | Protocol::Postgresql, true) => check.error(
             &place.key("protocol"),
             format!(
                 "`{}` runs the built-in synthetic service, which does not speak this",
@@ -162,6 +163,47 @@ fn builtins_without_service(check: &mut Check<'_>) {
                 ),
             );
         }
+    }
+}
+
+/// Checks who logs in, where the protocol has a login.
+fn login(check: &mut Check<'_>, place: &KeyPath, service: &Service) {
+    let here = place.key("login");
+    let login = match (&service.login, service.protocol) {
+        (None, Protocol::Postgresql) => {
+            return check.error(
+                place,
+                "nothing says who logs in",
+                "add `login`, such as { user = \"postgres\" }",
+            );
+        }
+        (None, _) => return,
+        (Some(login), Protocol::Postgresql) => login,
+        (Some(_), _) => {
+            return check.error(
+                &here,
+                "nobody logs in to a service of this protocol",
+                "leave it out; it is for protocol = \"postgresql\"",
+            );
+        }
+    };
+    let names = [Some(&login.user), login.database.as_ref()];
+    for (key, name) in ["user", "database"].iter().zip(names) {
+        if name.is_some_and(|name| name.is_empty() || name.contains('\0')) {
+            let message = "the name is empty, or has a zero byte";
+            check.error(
+                &here.key(*key),
+                message,
+                "write a name, such as \"postgres\"",
+            );
+        }
+    }
+    if login.password_file.is_some() && login.password_variable.is_some() {
+        check.error(
+            &here.key("password_variable"),
+            "the password comes from a file already",
+            "leave out one of password_file and password_variable",
+        );
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) fn task(check: &mut Check<'_>, place: &KeyPath, service: &Service, ta
     match (&task.request, service.protocol) {
         (Some(sent), protocol) => {
             request(check, &here, protocol, sent);
-            if let Request::Redis { repeat: 2.., .. } = sent {
+            if sent.repeat() > 1 {
                 check.error(
                     &here.key("repeat"),
                     "a job is one request",
@@ -61,6 +61,11 @@ pub(super) fn task(check: &mut Check<'_>, place: &KeyPath, service: &Service, ta
             place,
             "nothing says what is sent",
             "add `request`, such as { path = \"/\" }",
+        ),
+        (None, Protocol::Postgresql) => check.error(
+            place,
+            "nothing says what is sent",
+            "add `request`, such as { query = \"SELECT 1\" }",
         ),
     }
 }
@@ -265,13 +270,17 @@ pub(super) fn request(
     match (protocol, request) {
         (Protocol::Redis, Request::Redis { command, .. }) => redis(check, place, command),
         (Protocol::Http, Request::Http { path }) => http(check, place, path),
-        (Protocol::Redis, Request::Http { .. }) => check.error(
+        (Protocol::Postgresql, Request::Postgresql { query, .. }) => sql(check, place, query),
+        (Protocol::Redis, _) => check.error(
             place,
             "this is no Redis request",
             "write { command = [\"GET\", \"key:1\"] }",
         ),
-        (Protocol::Http, Request::Redis { .. }) => {
+        (Protocol::Http, _) => {
             check.error(place, "this is no HTTP request", "write { path = \"/\" }")
+        }
+        (Protocol::Postgresql, _) => {
+            check.error(place, "this is no query", "write { query = \"SELECT 1\" }")
         }
         (Protocol::Synthetic, _) => check.error(
             place,
@@ -291,32 +300,39 @@ fn redis(check: &mut Check<'_>, place: &KeyPath, command: &[String]) {
         );
     }
     for (index, word) in command.iter().enumerate() {
-        for (_, rest) in word
-            .match_indices("{busy:")
-            .map(|(at, open)| (at, &word[at + open.len()..]))
-        {
-            let length = rest
-                .split_once('}')
-                .map(|(length, _)| length.parse::<Duration>());
-            match length {
-                Some(Ok(length)) => check.above_zero(&here.index(index), "the busy time", length),
-                Some(Err(error)) => {
-                    let error = error.to_string();
-                    let (message, remedy) = error.split_once("; ").unwrap_or((&error, ""));
-                    check.error(
-                        &here.index(index),
-                        format!("in {{busy:...}}: {message}"),
-                        remedy,
-                    );
-                }
-                None => check.error(
-                    &here.index(index),
-                    "{busy: is not closed",
-                    "write {busy:2ms}",
-                ),
+        busy_times(check, &here.index(index), word);
+    }
+}
+
+/// Checks every `{busy:...}` of a text.
+fn busy_times(check: &mut Check<'_>, here: &KeyPath, text: &str) {
+    for (at, open) in text.match_indices("{busy:") {
+        let rest = &text[at + open.len()..];
+        let length = rest
+            .split_once('}')
+            .map(|(length, _)| length.parse::<Duration>());
+        match length {
+            Some(Ok(length)) => check.above_zero(here, "the busy time", length),
+            Some(Err(error)) => {
+                let error = error.to_string();
+                let (message, remedy) = error.split_once("; ").unwrap_or((&error, ""));
+                check.error(here, format!("in {{busy:...}}: {message}"), remedy);
             }
+            None => check.error(here, "{busy: is not closed", "write {busy:2ms}"),
         }
     }
+}
+
+fn sql(check: &mut Check<'_>, place: &KeyPath, query: &str) {
+    let here = place.key("query");
+    if query.trim().is_empty() || query.contains('\0') {
+        check.error(
+            &here,
+            "the query is empty, or has a zero byte",
+            "write SQL, such as \"SELECT 1\"",
+        );
+    }
+    busy_times(check, &here, query);
 }
 
 fn http(check: &mut Check<'_>, place: &KeyPath, path: &str) {

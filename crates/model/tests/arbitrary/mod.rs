@@ -8,12 +8,12 @@ use proptest::option;
 use proptest::prelude::*;
 use tailbound_model::{
     AgentDescription, AgentLink, AgentPlace, Arrivals, BackendKind, BackendOptions, Bin,
-    BudgetScope, Builtin, ChangePolicy, Cpu, CpuWeight, Description, Domain, DomainKind,
-    ExecutionTime, Experiment, Gaps, Host, Interference, InterferenceKind, InterruptHandling,
-    LaterDistance, LocalMode, Metric, Mode, ModeChanges, NiceValue, Percent, PercentagePoints,
-    Percentile, Placement, PoissonState, Precedence, Priority, Protocol, ReceiveContext, Request,
-    RequestsMeanwhile, Reservation, Scheduling, Sections, Service, Slo, Task, TaskStart, Trigger,
-    Variant, WhenEmpty,
+    BudgetScope, Builtin, ChangePolicy, Cpu, CpuWeight, DatabaseLogin, Description, Domain,
+    DomainKind, ExecutionTime, Experiment, Gaps, Host, Interference, InterferenceKind,
+    InterruptHandling, LaterDistance, LocalMode, Metric, Mode, ModeChanges, NiceValue, Percent,
+    PercentagePoints, Percentile, Placement, PoissonState, Precedence, Priority, Protocol,
+    ReceiveContext, Request, RequestsMeanwhile, Reservation, Scheduling, Sections, Service, Slo,
+    Task, TaskStart, Trigger, Variant, WhenEmpty,
 };
 use tailbound_time::{Duration, Rate};
 
@@ -241,6 +241,10 @@ fn domain_and_service() -> impl Strategy<Value = (Domain, Option<Service>)> {
         ),
         (command_domain(), service(Protocol::Redis).prop_map(Some)),
         (command_domain(), service(Protocol::Http).prop_map(Some)),
+        (
+            command_domain(),
+            service(Protocol::Postgresql).prop_map(Some)
+        ),
     ]
 }
 
@@ -388,6 +392,12 @@ fn service(protocol: Protocol) -> impl Strategy<Value = Service> {
                 domain: String::new(),
                 protocol,
                 endpoint: String::new(),
+                login: (protocol == Protocol::Postgresql).then(|| DatabaseLogin {
+                    user: "bench".into(),
+                    database: max_in_flight.map(|number| format!("of {number}")),
+                    password_file: max_in_flight.map(|_| "secret".into()),
+                    password_variable: None,
+                }),
                 scheduling: Scheduling::Fifo,
                 max_in_flight,
                 setup: setup.into_iter().flatten().collect(),
@@ -410,6 +420,7 @@ fn task(protocol: Protocol) -> impl Strategy<Value = Task> {
             deadline,
             request: request.map(|request| match request {
                 Request::Redis { command, .. } => Request::Redis { command, repeat: 1 },
+                Request::Postgresql { query, .. } => Request::Postgresql { query, repeat: 1 },
                 http => http,
             }),
             clients,
@@ -514,7 +525,8 @@ fn execution_time(protocol: Protocol) -> impl Strategy<Value = ExecutionTime> {
             Protocol::Synthetic => ExecutionTime::Constant {
                 value: Duration::from_millis(1)
             },
-            Protocol::Redis | Protocol::Http => ExecutionTime::Calibrated { expected },
+            Protocol::Redis | Protocol::Http | Protocol::Postgresql =>
+                ExecutionTime::Calibrated { expected },
         }),
     ]
 }
@@ -532,6 +544,9 @@ fn request(protocol: Protocol) -> BoxedStrategy<Option<Request>> {
                 .prop_map(|(command, repeat)| Some(Request::Redis { command, repeat }))
                 .boxed()
         }
+        Protocol::Postgresql => ("SELECT [^{\0]{1,12}", 1..1000_u32)
+            .prop_map(|(query, repeat)| Some(Request::Postgresql { query, repeat }))
+            .boxed(),
         Protocol::Http => "/[!-~]{0,20}"
             .prop_map(|path| Some(Request::Http { path }))
             .boxed(),

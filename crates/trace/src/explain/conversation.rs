@@ -21,6 +21,10 @@ pub(crate) struct RequestWork {
     pub(crate) handed_over: u64,
     /// When its reply was with the kernel.
     pub(crate) end: u64,
+    /// When its connection was last read from before that.
+    last_read: u64,
+    /// Whether one write answered other requests of its connection, too: nothing tells the work for them apart.
+    pub(crate) together: bool,
 }
 
 /// A request that is under way.
@@ -40,6 +44,32 @@ struct ServedConnection {
     work_start: Option<u64>,
     reader: u32,
     last_read: u64,
+}
+
+/// The work for a request that ends, once it is shared with the next one of its connection, where the same write answered
+/// both: their replies were read at once, and no other write came in between.
+fn share_write(ended: &OpenRequest, next: Option<&mut OpenRequest>) -> Option<RequestWork> {
+    let work = ended.work?;
+    let same_write = |next: &&mut OpenRequest| {
+        next.work.is_none() && next.replied == ended.replied && next.sent <= work.last_read
+    };
+    let Some(next) = next.filter(same_write) else {
+        return Some(work);
+    };
+    let begin = match next.sent <= work.begin {
+        true => work.begin,
+        false => work.last_read,
+    };
+    next.work = Some(RequestWork {
+        begin,
+        handed_over: work.handed_over.max(begin),
+        together: true,
+        ..work
+    });
+    Some(RequestWork {
+        together: true,
+        ..work
+    })
 }
 
 /// The connections of all loads.
@@ -123,8 +153,13 @@ impl Conversations {
     ) -> (Option<RequestWork>, Option<u32>) {
         let open = &mut self.connections[connection as usize].open;
         let place = open.iter().position(|request| request.number == number);
-        let work = place.and_then(|place| open.remove(place)?.work);
-        (work, self.served_by.get(&connection).copied())
+        let ended = place.and_then(|place| open.remove(place));
+        let served_by = self.served_by.get(&connection).copied();
+        let Some(ended) = ended else {
+            return (None, served_by);
+        };
+        let next = place.and_then(|place| open.get_mut(place));
+        (share_write(&ended, next), served_by)
     }
 
     /// Takes in an event of a thread that may serve connections; whom it works for changes in `host`. Called after
@@ -219,6 +254,8 @@ impl Conversations {
                     woken.clamp(begin, at)
                 },
                 end: at,
+                last_read: read,
+                together: false,
             });
         }
         connection.work_start = unanswered.next().map(|_| at);

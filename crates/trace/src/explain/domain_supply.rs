@@ -5,8 +5,11 @@
 //! from who comes next. Of real-time threads and of SCHED_DEADLINE nobody but a more urgent thread can come; if a
 //! less urgent one comes, or nobody, the reservation has taken the CPU away. Ordinary threads take turns,
 //! and there the budget that the domain has used since the last replenishment decides.
+//!
+//! The kernel has a timer for the budget of each group, or thread, all with the same function. The domain's own is the one
+//! behind whose expiries its threads came back most often.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::recording::{RecordedDomain, RecordedProcess};
 
@@ -14,7 +17,7 @@ use crate::recording::{RecordedDomain, RecordedProcess};
 const ORDINARY: i32 = 100;
 /// The share of the budget from which it counts as used up: the kernel hands quotas out in slices, and looks at ticks.
 const USED_UP: (u64, u64) = (19, 20);
-/// The share of a period that lies between replenishments at least; timers of other groups have the same function.
+/// The share of a period that lies between replenishments at least, while it is not known which timer is the domain's.
 const APART: (u64, u64) = (9, 10);
 
 /// A domain.
@@ -25,7 +28,14 @@ pub(crate) struct WithheldDomain {
     frozen: bool,
     throttled: bool,
     used: u64,
-    replenished: u64,
+    /// When a timer gave the budget back last, as far as one was seen.
+    replenished: Option<u64>,
+    /// Whether its threads were kept from the CPU since one of them ran last.
+    was_throttled: bool,
+    /// The timer that expired last since its threads are kept from the CPU, of those that could be the domain's.
+    expired: Option<u64>,
+    /// How often the domain came back after each timer.
+    returns: HashMap<u64, u32>,
 }
 
 impl WithheldDomain {
@@ -36,7 +46,10 @@ impl WithheldDomain {
             frozen: false,
             throttled: false,
             used: 0,
-            replenished: 0,
+            replenished: None,
+            was_throttled: false,
+            expired: None,
+            returns: HashMap::new(),
         }
     }
 
@@ -80,9 +93,17 @@ impl WithheldDomain {
     }
 
     /// A thread of it comes to a CPU.
-    pub(crate) fn runs(&mut self, now: u64) {
-        if std::mem::take(&mut self.throttled) {
-            (self.used, self.replenished) = (0, now);
+    pub(crate) fn runs(&mut self) {
+        let was_withheld = std::mem::take(&mut self.throttled);
+        // The kernel lets a domain run on beyond what counts as all: its use goes on until a timer gives the budget back,
+        // if timers are recorded at all.
+        if was_withheld && self.replenished.is_none() {
+            self.used = 0;
+        }
+        if std::mem::take(&mut self.was_throttled)
+            && let Some(timer) = self.expired
+        {
+            *self.returns.entry(timer).or_default() += 1;
         }
     }
 
@@ -91,33 +112,45 @@ impl WithheldDomain {
         self.used = self.used.saturating_add(nanos);
     }
 
-    /// Whether the budget is used up, now that a thread of it which could go on has left its CPU for one with
-    /// another rank, or for nobody.
+    /// Notes whether the budget is used up, now that a CPU goes to a thread with the rank `next`, or to nobody, although a
+    /// thread of the domain with another rank could go on there.
     pub(crate) fn judge(&mut self, rank: i32, next: Option<i32>) {
         let Some(interface) = self.domain.interface.filter(|_| !self.domain.frozen) else {
             return;
         };
         let spent = u128::from(self.used) * u128::from(USED_UP.1)
             >= u128::from(interface.budget.as_nanos()) * u128::from(USED_UP.0);
-        self.throttled = match next {
+        let is_throttled = match next {
+            _ if rank >= ORDINARY => spent && next.is_none_or(|next| next >= ORDINARY),
             None => true,
-            Some(_) if rank >= ORDINARY => spent,
             Some(next) => next > rank,
         };
+        // A more urgent thread that comes meanwhile, and goes, says nothing about the budget.
+        self.throttled |= is_throttled;
+        if is_throttled && !std::mem::replace(&mut self.was_throttled, true) {
+            self.expired = None;
+        }
     }
 
-    /// A timer of the kernel has given budgets back; whether this domain can run again.
-    pub(crate) fn replenish(&mut self, timer: &str, now: u64) -> bool {
+    /// A timer of the kernel with this function has expired; whether this domain can run again.
+    pub(crate) fn replenish(&mut self, function: &str, timer: u64, now: u64) -> bool {
         let Some(interface) = self.domain.interface else {
             return false;
         };
-        let elapsed = u128::from(now.saturating_sub(self.replenished));
-        let apart = elapsed * u128::from(APART.1)
-            >= u128::from(interface.period.as_nanos()) * u128::from(APART.0);
-        if self.domain.replenished_by.as_deref() != Some(timer) || !apart {
+        if self.domain.replenished_by.as_deref() != Some(function) {
             return false;
         }
-        (self.used, self.replenished) = (0, now);
+        let apart = self.replenished.is_none_or(|before| {
+            let elapsed = u128::from(now.saturating_sub(before));
+            elapsed * u128::from(APART.1)
+                >= u128::from(interface.period.as_nanos()) * u128::from(APART.0)
+        });
+        self.expired = Some(timer);
+        let own = self.returns.iter().max_by_key(|(_, returns)| **returns);
+        if !own.map_or(apart, |(own, _)| *own == timer) {
+            return false;
+        }
+        (self.used, self.replenished) = (0, Some(now));
         std::mem::take(&mut self.throttled)
     }
 }

@@ -16,6 +16,9 @@ pub struct Explanation {
     pub requests: u64,
     /// Requests of which it is not known which thread worked on them.
     pub untold: u64,
+    /// Requests that one write answered together with others of their connection.
+    #[serde(default)]
+    pub together: u64,
     /// The mean execution time by the calibration, where there is one.
     #[serde(
         rename = "calibrated_ns",
@@ -38,14 +41,15 @@ impl Explanation {
         variant.filter(|variant| !variant.is_empty())
     }
 
-    /// The mean of the requests' own execution.
+    /// The mean execution of the requests whose execution is known apart from that of others.
     pub fn mean_execution(&self) -> Duration {
         let own = self
             .bands
             .iter()
             .map(|band| band.of_cause(LatencyCause::Execution));
         let own = own.fold(Duration::ZERO, Duration::saturating_add);
-        own.scaled_down(1, self.requests.max(1))
+        let apart = self.requests.saturating_sub(self.untold + self.together);
+        own.scaled_down(1, apart.max(1))
     }
 
     /// The same with bands merged between these quantiles; a band that reaches over a bound stays whole, in the

@@ -61,6 +61,15 @@ pub(crate) struct ThreadState {
     pub(crate) log: Option<ThreadLog>,
     /// The part that it stands for when it preempts another; made when first needed.
     preempts: Option<PartId>,
+    /// The same where the other belongs to its domain.
+    goes_before: Option<PartId>,
+}
+
+impl ThreadState {
+    fn rename(&mut self, name: ThreadName) {
+        self.name = name;
+        (self.preempts, self.goes_before) = (None, None);
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -167,6 +176,7 @@ impl<'a> HostState<'a> {
             owner: NOBODY,
             log: None,
             preempts: None,
+            goes_before: None,
         };
         self.threads.insert(tid, state);
     }
@@ -263,7 +273,7 @@ impl<'a> HostState<'a> {
             } => self.new_thread(event.thread, *thread, *name, *same_process),
             KernelEventKind::Rename { thread, name } => {
                 if let Some(thread) = self.threads.get_mut(thread) {
-                    (thread.name, thread.preempts) = (*name, None);
+                    thread.rename(*name);
                 }
             }
             KernelEventKind::Exit { .. } | KernelEventKind::Idle { .. } => {}
@@ -283,7 +293,7 @@ impl<'a> HostState<'a> {
                 }
                 self.relabel_cpu(event.cpu);
             }
-            KernelEventKind::TimerExpiry { function } => self.replenish(*function),
+            KernelEventKind::TimerExpiry { function, timer } => self.replenish(*function, *timer),
             KernelEventKind::CallEntry { number, first, .. } => {
                 let descriptor = u32::try_from(*first).unwrap_or(u32::MAX);
                 let number = *number;
@@ -311,6 +321,7 @@ impl<'a> HostState<'a> {
         self.name_thread(switch.previous, switch.previous_name);
         self.name_thread(switch.next, switch.next_name);
         self.leave(cpu, switch);
+        self.judge_budgets(cpu, switch);
         if let Some(thread) = self.threads.get_mut(&switch.previous)
             && switch.state == OffCpuState::Ended
         {
@@ -326,7 +337,7 @@ impl<'a> HostState<'a> {
             thread.on_since = now;
             thread.has_faulted = false;
             if let Some(domain) = thread.domain {
-                self.domains[domain].runs(now);
+                self.domains[domain].runs();
             }
             for place in [before, cpu] {
                 if let Some(place) = self.cpus.get_mut(&place) {
@@ -357,28 +368,37 @@ impl<'a> HostState<'a> {
             OffCpuState::Uninterruptible => ThreadMode::Uninterruptible,
             OffCpuState::Stopped | OffCpuState::Ended => ThreadMode::Stopped,
         };
-        let is_runnable = thread.mode == ThreadMode::Runnable;
         let is_frozen = thread
             .domain
             .is_some_and(|domain| self.domains[domain].is_frozen());
         thread.in_freezer =
             is_frozen && thread.mode == ThreadMode::Sleeping && thread.call.is_none();
         if let Some(domain) = thread.domain {
-            let domain = &mut self.domains[domain];
-            domain.used(ran);
-            if is_runnable {
-                domain.judge(
-                    switch.previous_rank,
-                    (switch.next != IDLE).then_some(switch.next_rank),
-                );
-            }
+            self.domains[domain].used(ran);
         }
-        if is_runnable && thread.log.is_some() {
+        if thread.mode == ThreadMode::Runnable && thread.log.is_some() {
             self.cpus
                 .entry(cpu)
                 .or_default()
                 .waiting
                 .insert(switch.previous);
+        }
+    }
+
+    /// Judges the budgets of the domains whose threads could run on a CPU that goes to another thread. Often the thread that
+    /// has the CPU next is more urgent and short, such as a tick's work, and only the one behind it shows that the budget
+    /// was used up.
+    fn judge_budgets(&mut self, cpu: u32, switch: &ThreadSwitch) {
+        let next = (switch.next != IDLE).then_some(switch.next_rank);
+        let Some(state) = self.cpus.get(&cpu) else {
+            return;
+        };
+        for tid in state.waiting.iter().filter(|tid| **tid != switch.next) {
+            if let Some(thread) = self.threads.get(tid)
+                && let Some(domain) = thread.domain
+            {
+                self.domains[domain].judge(thread.rank, next);
+            }
         }
     }
 
@@ -388,7 +408,7 @@ impl<'a> HostState<'a> {
         }
         match self.threads.get_mut(&tid) {
             Some(thread) if thread.name == name => {}
-            Some(thread) => (thread.name, thread.preempts) = (name, None),
+            Some(thread) => thread.rename(name),
             None => self.insert(tid, name, tid),
         }
     }
@@ -454,14 +474,14 @@ impl<'a> HostState<'a> {
         self.relabel_domains();
     }
 
-    fn replenish(&mut self, function: u64) {
+    fn replenish(&mut self, function: u64, timer: u64) {
         let Some(name) = self.header.timer_functions.get(&function) else {
             return;
         };
         let now = self.now;
         let mut changed = false;
         for domain in &mut self.domains {
-            changed |= domain.replenish(name, now);
+            changed |= domain.replenish(name, timer, now);
         }
         if changed {
             self.relabel_domains();
@@ -510,8 +530,8 @@ impl<'a> HostState<'a> {
             return ThreadActivity::Idle;
         };
         let (mode, cpu, call, contends) = (thread.mode, thread.cpu, thread.call, thread.contends);
-        let has_faulted = thread.has_faulted;
-        let domain = thread.domain.map(|domain| &self.domains[domain]);
+        let (has_faulted, of_domain) = (thread.has_faulted, thread.domain);
+        let domain = of_domain.map(|domain| &self.domains[domain]);
         let withheld = thread.in_freezer || domain.is_some_and(WithheldDomain::is_withheld);
         match mode {
             _ if thread.ended.is_some() => ThreadActivity::Idle,
@@ -522,7 +542,7 @@ impl<'a> HostState<'a> {
                 None => ThreadActivity::Running,
             },
             _ if withheld => ThreadActivity::Kept(self.fixed.withheld),
-            ThreadMode::Runnable => ThreadActivity::Kept(self.occupant(cpu)),
+            ThreadMode::Runnable => ThreadActivity::Kept(self.occupant(cpu, of_domain)),
             ThreadMode::Sleeping | ThreadMode::Uninterruptible if contends => {
                 ThreadActivity::Kept(self.fixed.kernel_lock)
             }
@@ -556,8 +576,9 @@ impl<'a> HostState<'a> {
         Some(*part)
     }
 
-    /// Who has a CPU that a thread waits for.
-    fn occupant(&mut self, cpu: u32) -> PartId {
+    /// The part of a thread that could run, and belongs to a domain, if any: who has its CPU. A thread of the same domain
+    /// is the service at work for other requests.
+    fn occupant(&mut self, cpu: u32, waiting_domain: Option<usize>) -> PartId {
         if let Some(part) = self.interruption(cpu) {
             return part;
         }
@@ -565,7 +586,18 @@ impl<'a> HostState<'a> {
         let Some(thread) = self.threads.get_mut(&current).filter(|_| current != IDLE) else {
             return self.fixed.waking;
         };
-        if let Some(part) = thread.preempts {
+        let is_of_same = waiting_domain.is_some() && thread.domain == waiting_domain;
+        let made = match is_of_same {
+            true => thread.goes_before,
+            false => thread.preempts,
+        };
+        if let Some(part) = made {
+            return part;
+        }
+        if is_of_same {
+            let detail = format!("another thread of it has the CPU: {}", thread.name.text());
+            let part = self.parts.number(LatencyCause::Queued, &detail);
+            thread.goes_before = Some(part);
             return part;
         }
         let mut detail = plain_name(&thread.name.text());

@@ -263,7 +263,9 @@ impl<'a, B: PositionedBytes> EventPass<'a, B> {
                 ..
             } => {
                 let parent = self.host.thread(event.thread).map(|state| state.process);
-                if parent.is_some_and(|process| self.serving.contains(&process)) {
+                // A process of one connection may serve where its parent does not.
+                let serves = !same_process && self.serving.contains(thread);
+                if serves || parent.is_some_and(|process| self.serving.contains(&process)) {
                     self.host.watch_when_known(*thread);
                     if !same_process {
                         self.serving.insert(*thread);
@@ -352,6 +354,7 @@ impl<'a, B: PositionedBytes> EventPass<'a, B> {
         let of_task = pass.tasks.get_mut(row.task as usize);
         for subject in std::iter::once(&mut pass.subject).chain(of_task) {
             subject.explanation.untold += u64::from(work.is_none());
+            subject.explanation.together += u64::from(work.is_some_and(|work| work.together));
             subject.add(split, || phases.stretches(host, fixed));
         }
     }
@@ -384,13 +387,8 @@ impl<'a, B: PositionedBytes> EventPass<'a, B> {
             .map(|subject| {
                 let mut explanation = subject.finish(&self.host.parts, started);
                 explanation.remarks.extend(remarks.iter().cloned());
-                if explanation.untold > 0 {
-                    explanation.remarks.push(format!(
-                        "of {} of {} requests it is not known which thread worked on them: their connections were \
-                         opened and closed between two looks, or system calls were not recorded",
-                        explanation.untold, explanation.requests
-                    ));
-                }
+                let not_apart = not_told_apart(&explanation);
+                explanation.remarks.extend(not_apart);
                 explanation
             })
             .collect();
@@ -456,4 +454,25 @@ impl<'a, B: PositionedBytes> LoadPass<'a, B> {
             tasks,
         })
     }
+}
+
+/// What is not known of single requests.
+fn not_told_apart(explanation: &Explanation) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let of_all = explanation.requests;
+    if explanation.untold > 0 {
+        remarks.push(format!(
+            "of {} of {of_all} requests it is not known which thread worked on them: their connections were opened and \
+             closed between two looks, or system calls were not recorded",
+            explanation.untold
+        ));
+    }
+    if explanation.together > 0 {
+        remarks.push(format!(
+            "{} of {of_all} requests were answered together with others of their connection, by one write: the work for \
+             them is known together only",
+            explanation.together
+        ));
+    }
+    remarks
 }

@@ -17,6 +17,7 @@ pub(crate) struct PhaseParts {
     place: PartId,
     execution: PartId,
     awaits: PartId,
+    together: PartId,
     untold: PartId,
     uncovered: PartId,
 }
@@ -31,6 +32,7 @@ impl PhaseParts {
             place: parts.number(LatencyCause::Queued, "a place in flight"),
             execution: parts.number(LatencyCause::Execution, ""),
             awaits: parts.number(LatencyCause::Blocked, "waits for another program"),
+            together: parts.number(LatencyCause::Untold, "answered together with others"),
             untold: parts.number(LatencyCause::Untold, ""),
             uncovered: parts.number(LatencyCause::Untold, "not in the recording"),
         }
@@ -62,6 +64,8 @@ pub(crate) struct RequestPhases {
     generator: Option<u32>,
     /// Whether it is known when it was worked on.
     is_followed: bool,
+    /// Whether the work is for other requests, too.
+    together: bool,
 }
 
 impl RequestPhases {
@@ -95,6 +99,7 @@ impl RequestPhases {
             connection: connection.unwrap_or(NOBODY),
             generator,
             is_followed: work.is_some(),
+            together: work.is_some_and(|work| work.together),
         }
     }
 
@@ -113,6 +118,7 @@ impl RequestPhases {
             connection: NOBODY,
             generator: None,
             is_followed: true,
+            together: false,
         }
     }
 
@@ -220,8 +226,12 @@ impl RequestPhases {
         // Work for no connection is for this request: it has turned to no other.
         let is_own =
             |owner: u32| [NOBODY, self.connection].contains(&owner) || self.connection == NOBODY;
+        let own = match self.together {
+            true => fixed.together,
+            false => fixed.execution,
+        };
         let working = |segment: Segment| match segment.activity {
-            ThreadActivity::Running if is_own(segment.owner) => fixed.execution,
+            ThreadActivity::Running if is_own(segment.owner) => own,
             ThreadActivity::Running => fixed.queued,
             ThreadActivity::Idle => fixed.awaits,
             ThreadActivity::Kept(part) => part,

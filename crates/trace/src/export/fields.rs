@@ -36,7 +36,7 @@ pub(super) fn fields(kind: &KernelEventKind, header: &RecordingHeader) -> NamedF
                 ExportedValue::Text(interrupt_name(*interrupt, header)),
             )]
         }
-        KernelEventKind::TimerExpiry { function } => {
+        KernelEventKind::TimerExpiry { function, timer } => {
             let name = header.timer_functions.get(function).cloned();
             vec![
                 ("function", ExportedValue::Number(*function)),
@@ -44,6 +44,7 @@ pub(super) fn fields(kind: &KernelEventKind, header: &RecordingHeader) -> NamedF
                     "function_name",
                     ExportedValue::Text(name.unwrap_or_default()),
                 ),
+                ("timer", ExportedValue::Number(*timer)),
             ]
         }
         KernelEventKind::CallEntry {

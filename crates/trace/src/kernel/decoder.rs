@@ -81,7 +81,7 @@ enum EventReading {
     Line(Field, bool),
     Soft(Field, bool),
     Vector(Vector, bool),
-    Timer(Field),
+    Timer(Field, Field),
     Idle(Field),
     CallEntry(Field, Field),
     CallExit(Field, Field),
@@ -180,7 +180,7 @@ impl EventReading {
             | "call_function_single_entry"
             | "call_function_single_exit" => vector(Vector::CallFunction),
             "irq_work_entry" | "irq_work_exit" => vector(Vector::IrqWork),
-            "hrtimer_expire_entry" => Some(Self::Timer(field("function")?)),
+            "hrtimer_expire_entry" => Some(Self::Timer(field("function")?, field("hrtimer")?)),
             "cpu_idle" => Some(Self::Idle(field("state")?)),
             "sys_enter" => Some(Self::CallEntry(field("id")?, field("args")?)),
             "sys_exit" => Some(Self::CallExit(field("id")?, field("ret")?)),
@@ -278,15 +278,15 @@ impl EventReading {
             Self::Exit(thread) => KernelEventKind::Exit {
                 thread: number(thread)? as u32,
             },
-            Self::Line(_, entry) | Self::Soft(_, entry) | Self::Vector(_, entry) => {
-                let interrupt = self.interrupt(bytes)?;
-                match entry {
-                    true => KernelEventKind::InterruptEntry(interrupt),
-                    false => KernelEventKind::InterruptExit(interrupt),
-                }
+            Self::Line(_, true) | Self::Soft(_, true) | Self::Vector(_, true) => {
+                KernelEventKind::InterruptEntry(self.interrupt(bytes)?)
             }
-            Self::Timer(function) => KernelEventKind::TimerExpiry {
+            Self::Line(..) | Self::Soft(..) | Self::Vector(..) => {
+                KernelEventKind::InterruptExit(self.interrupt(bytes)?)
+            }
+            Self::Timer(function, timer) => KernelEventKind::TimerExpiry {
                 function: number(function)?,
+                timer: number(timer)?,
             },
             Self::Idle(state) => KernelEventKind::Idle {
                 // The kernel writes -1 where idling ends.

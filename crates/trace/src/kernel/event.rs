@@ -163,6 +163,8 @@ pub enum KernelEventKind {
     TimerExpiry {
         /// The address of its function.
         function: u64,
+        /// The timer's own address, which tells it from others with the same function.
+        timer: u64,
     },
     /// The thread of the event enters a system call.
     CallEntry {

@@ -294,9 +294,9 @@ fn values(kind: &KernelEventKind) -> Option<(&'static str, Vec<FormatValue<'_>>)
         KernelEventKind::ThreadSwitch(switch) => ("sched_switch", switch_values(switch)),
         KernelEventKind::InterruptEntry(interrupt) => interrupt_values(*interrupt, true),
         KernelEventKind::InterruptExit(interrupt) => interrupt_values(*interrupt, false),
-        KernelEventKind::TimerExpiry { function } => (
+        KernelEventKind::TimerExpiry { function, timer } => (
             "hrtimer_expire_entry",
-            vec![NOTHING, NOTHING, Value::Number(*function)],
+            vec![Value::Number(*timer), NOTHING, Value::Number(*function)],
         ),
         KernelEventKind::CallEntry {
             number,

@@ -62,7 +62,8 @@ pub(crate) fn arbitrary_kind() -> impl Strategy<Value = KernelEventKind> {
         1 => thread().prop_map(|thread| KernelEventKind::Exit { thread }),
         2 => interrupt().prop_map(KernelEventKind::InterruptEntry),
         2 => interrupt().prop_map(KernelEventKind::InterruptExit),
-        1 => any::<u64>().prop_map(|function| KernelEventKind::TimerExpiry { function }),
+        1 => (any::<u64>(), any::<u64>())
+            .prop_map(|(function, timer)| KernelEventKind::TimerExpiry { function, timer }),
         2 => (0..300_u64, 0..5_u64, 0..5_u64)
             .prop_map(|(number, first, third)| KernelEventKind::CallEntry { number, first, third }),
         2 => (0..300_u64, any::<i64>()).prop_map(|(number, result)| KernelEventKind::CallExit { number, result }),
