@@ -39,6 +39,10 @@ impl PredictedSupply {
         if is_shared && !goes_one_at_a_time(service) {
             return Self::Unknown(SHARED_BUDGET.into());
         }
+        let windows = resolved.interface.windows.len();
+        if windows > 1 {
+            return Self::Unknown(several_windows(windows));
+        }
         if let Some(server) = resolved.server_of_one_thread() {
             let behind = deployment.ahead_of(domain).into_iter().map(str::to_owned);
             let behind = behind.collect();
@@ -93,6 +97,15 @@ pub(crate) const ONE_THREAD: &str = "each request runs in one thread at a time, 
 /// Why nothing is predicted for a service whose CPUs share a budget.
 pub(crate) const SHARED_BUDGET: &str = "several CPUs share the budget of the domain, and how its threads divide the requests among them is not described; \
      write max_in_flight = 1 at the service if it has one request at a time, give the service a budget on one CPU, or measure with `tailbound run`";
+
+/// Why nothing is predicted for a time partition with several windows in each frame. With one window it is, at a random
+/// time, a periodic server whose budget comes at once; work that goes on in a later window is late in another way.
+fn several_windows(windows: usize) -> String {
+    format!(
+        "the domain has {windows} windows in each frame, and the analysis of random arrivals knows one; `tailbound simulate` \
+         answers for it"
+    )
+}
 
 /// Why nothing is predicted for a domain without a guaranteed budget.
 const NO_GUARANTEE: &str =

@@ -1,7 +1,7 @@
 //! The response times that analysis predicts for the services of a description.
 
 use serde::Serialize;
-use tailbound_analysis::resolution::{Deployment, only_simulated_distribution};
+use tailbound_analysis::resolution::{Deployment, only_simulated};
 use tailbound_analysis::response_time::{DescribedQueue, PoissonQueue};
 use tailbound_analysis::{
     AnalysisError, CapAssumption, Outlook, Prediction, Promise, SearchWatch, ServiceQuery,
@@ -658,8 +658,7 @@ fn predict_each(
                 continue;
             }
             let place = (name.as_str(), variant.name.as_str());
-            if let Some(why) = only_simulated_distribution(&deployment.description, &service.domain)
-            {
+            if let Some(why) = only_simulated(description, &service.domain) {
                 let why = format!("not analysed: {why}; `tailbound simulate` answers for it");
                 answers.push(PredictionAnswer::refusal(place, why.into(), &service.slos));
                 continue;

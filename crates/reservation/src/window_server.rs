@@ -182,16 +182,12 @@ impl WindowServer {
         self.take_up_changes(now);
         let next = self.windows.at_or_after(now);
         let is_open = next.begin <= now;
-        if is_open && self.open != Some(next) {
-            // A change may have cut the open window short.
-            if let Some(open) = self.open {
-                self.close(open, now, used);
-            }
+        // A change may have cut the open window short.
+        if let Some(open) = self.open.filter(|open| !is_open || *open != next) {
+            self.close(open, now, used);
+        }
+        if is_open && self.open.is_none() {
             complete = self.begin(next, now, used);
-        } else if !is_open && self.open.is_some() {
-            if let Some(open) = self.open {
-                self.close(open, now, used);
-            }
         }
         let edge = if is_open { next.end } else { next.begin };
         let changes = self.pending.iter().flatten().map(|(at, _)| *at);

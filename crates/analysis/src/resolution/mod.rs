@@ -22,7 +22,7 @@ pub use deployment::Deployment;
 pub use error::ResolutionError;
 pub use fallback::{FallenMode, WithFallen, with_fallen};
 pub use host_reservations::HostReservations;
-pub use simulated_only::{only_simulated, only_simulated_distribution, own_tasks, unenforceable};
+pub use simulated_only::{only_simulated, own_tasks, unenforceable};
 
 use crate::{PeriodicLoad, rule_of_cap, virtualization_agnostic};
 

@@ -50,21 +50,6 @@ fn what_is_simulated(description: &Description, domain: &Domain) -> Option<Strin
     None
 }
 
-/// Why the distribution of a service's response times in this domain is known to simulation alone, if so; bounds of tasks
-/// with deadlines may be known all the same.
-///
-/// Of a time partition with one window a frame it is known: at a random time it is a periodic server whose budget comes at
-/// once. Work that goes on from one window into the next one is late otherwise than there.
-pub fn only_simulated_distribution(description: &Description, name: &str) -> Option<String> {
-    let in_windows = || {
-        let reservation = description.domains.get(name)?.reservation.as_ref()?;
-        let count = reservation.windows.len();
-        (reservation.backend.has_windows() && count > 1)
-            .then(|| format!("domain \"{name}\" has {count} windows in each frame"))
-    };
-    only_simulated(description, name).or_else(in_windows)
-}
-
 /// Why a description cannot be enforced as it is written, if so, and what can be done.
 pub fn unenforceable(description: &Description) -> Option<String> {
     description.domains.iter().find_map(|(name, domain)| {

@@ -208,7 +208,7 @@ impl<'a> ServiceBudget<'a> {
             as_on_own_cpu: false,
             above: Vec::new(),
             budget_deadline,
-windows: Vec::new(),
+            windows: Vec::new(),
             interference: self.interference.clone(),
         };
         let (tasks, service) = self.question.judgements(&self.tasks, Ok(given))?;

@@ -56,12 +56,10 @@ pub(super) fn fields(kind: &KernelEventKind, header: &RecordingHeader) -> NamedF
             ("first", ExportedValue::Number(*first)),
             ("third", ExportedValue::Number(*third)),
         ],
-        KernelEventKind::CallExit { number, result } => {
-            vec![
-                ("call", call(*number)),
-                ("result", ExportedValue::Signed(*result)),
-            ]
-        }
+        KernelEventKind::CallExit { number, result } => vec![
+            ("call", call(*number)),
+            ("result", ExportedValue::Signed(*result)),
+        ],
         KernelEventKind::ContentionBegin { lock, flags } => {
             vec![
                 ("lock", ExportedValue::Number(*lock)),
