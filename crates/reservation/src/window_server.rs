@@ -176,13 +176,10 @@ impl WindowServer {
         used: Duration,
     ) -> (Option<Switch>, Option<ClosedPeriod>) {
         let mut complete = None;
-        if let Some(open) = self.open.filter(|open| open.end <= now) {
-            self.close(open, now, used);
-        }
         self.take_up_changes(now);
         let next = self.windows.at_or_after(now);
         let is_open = next.begin <= now;
-        // A change may have cut the open window short.
+        // It has ended, or a change has cut it short.
         if let Some(open) = self.open.filter(|open| !is_open || *open != next) {
             self.close(open, now, used);
         }

@@ -225,6 +225,7 @@ impl TestDomain {
     }
 
     /// CPU time that it has used, by its cpu.stat.
+    #[allow(dead_code)] // `partition_accuracy` has the ledgers.
     pub fn used(&self) -> Duration {
         let text = cgroup::read_control(&self.cgroup.join("cpu.stat")).expect("cpu.stat");
         let number = text
@@ -235,12 +236,13 @@ impl TestDomain {
     }
 
     /// Waits until its programs end by themselves; the bursts (ns) that each saw.
+    #[allow(dead_code)] // `partition_accuracy` asks for waits.
     pub fn finish(&mut self) -> Vec<Vec<u64>> {
         self.lengths("BURSTS")
     }
 
     /// The same for the waits between bursts: until when a program could not run, and for how long.
-    #[allow(dead_code)] // Only `freeze_limits` asks.
+    #[allow(dead_code)] // `freeze_limits` and `partition_accuracy` ask.
     pub fn finish_with_waits(&mut self) -> Vec<(Instant, Duration)> {
         let all = self.lengths("WAITS");
         let pairs = all.iter().flat_map(|one| one.chunks_exact(2));
