@@ -55,7 +55,21 @@ pub(crate) fn map_shared<T>(
     bytes: usize,
     flags: libc::c_int,
 ) -> io::Result<NonNull<T>> {
-    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | flags);
+    map_with(libc::PROT_READ | libc::PROT_WRITE, file, bytes, flags)
+}
+
+/// The same for reading alone.
+pub(crate) fn map_to_read<T>(file: &File, bytes: usize) -> io::Result<NonNull<T>> {
+    map_with(libc::PROT_READ, file, bytes, libc::MAP_POPULATE)
+}
+
+fn map_with<T>(
+    access: libc::c_int,
+    file: &File,
+    bytes: usize,
+    flags: libc::c_int,
+) -> io::Result<NonNull<T>> {
+    let flags = libc::MAP_SHARED | flags;
     // SAFETY: a fresh mapping at a place that the kernel chooses takes nothing from anybody.
     let base = unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags, file.as_raw_fd(), 0) };
     if base == libc::MAP_FAILED {

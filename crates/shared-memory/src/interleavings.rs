@@ -10,7 +10,10 @@ use std::thread;
 use crate::seqlock::Seqlock;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Condvar, Mutex};
-use crate::{Doorbell, Mailbox, NoticeBoard};
+use crate::{
+    Doorbell, Mailbox, NoticeBoard, RingError, RingLayout, RingReceiver, RingSender, SampleWriter,
+    SlotError, SlotLayout, read_sample,
+};
 
 /// Runs a test once in every interleaving, or often on real threads.
 fn explore(test: impl Fn() + Send + Sync + 'static) {
@@ -284,5 +287,91 @@ fn a_request_is_answered_or_withdrawn_and_never_both() {
         taken.take_up(&mailbox);
         assert_eq!(reply, (taken.requests == 1).then_some(1));
         assert_eq!(reply.is_some(), has_reply);
+    });
+}
+
+/// Words for both threads, as shared memory outlives them.
+fn words(count: usize) -> &'static [AtomicU64] {
+    let words: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
+    words.leak()
+}
+
+/// A message of `number` in every byte.
+fn message(number: u64) -> [u8; 10] {
+    [u8::try_from(number).unwrap(); 10]
+}
+
+// Both sides are made before the threads begin: of the accesses to an atomic loom compares each with the latest one alone,
+// so that a thread's own look at its count would hide that of the other thread.
+
+#[test]
+fn a_sample_is_never_torn_and_never_goes_back() {
+    explore(|| {
+        let layout = SlotLayout {
+            longest: 10,
+            slots: 2,
+        };
+        let memory = words(layout.words());
+        let mut writer = SampleWriter::new(memory, layout).unwrap();
+        let writer = thread::spawn(move || {
+            for number in 1..=3 {
+                assert_eq!(writer.write(number * 7, &message(number)), Ok(number));
+            }
+        });
+        let mut latest = 0;
+        let mut room = [0; 10];
+        match read_sample(memory, layout, &mut room) {
+            Ok(Some(sample)) => {
+                assert_eq!(room, message(sample.number), "torn");
+                assert_eq!((sample.stamp, sample.length), (sample.number * 7, 10));
+                latest = sample.number;
+            }
+            Ok(None) => {}
+            Err(error) => assert_eq!(error, SlotError::Overtaken),
+        }
+        writer.join().unwrap();
+        let sample = read_sample(memory, layout, &mut room).unwrap().unwrap();
+        assert_eq!((sample.number, room), (3, message(3)));
+        assert!(sample.number >= latest);
+    });
+}
+
+#[test]
+fn a_ring_loses_no_message_and_keeps_their_order() {
+    explore(|| {
+        let layout = RingLayout {
+            longest: 10,
+            slots: 1,
+        };
+        let (of_sender, of_receiver) = (words(layout.sender_words()), words(1));
+        let mut sender = RingSender::new(of_sender, of_receiver, layout).unwrap();
+        let mut receiver = RingReceiver::new(of_receiver, of_sender, layout).unwrap();
+        let sender = thread::spawn(move || {
+            let mut sent = 0;
+            for stamp in 1..=3 {
+                match sender.send(stamp, &message(sent + 1)) {
+                    Ok(number) => {
+                        sent += 1;
+                        assert_eq!(number, sent);
+                    }
+                    Err(error) => assert_eq!(error, RingError::Full),
+                }
+            }
+            sent
+        });
+        let mut room = [0; 10];
+        let mut received = 0;
+        let mut take = || {
+            if let Some(taken) = receiver.receive(&mut room).unwrap() {
+                received += 1;
+                assert_eq!((taken.number, room), (received, message(received)));
+            }
+            received
+        };
+        take();
+        take();
+        let sent = sender.join().unwrap();
+        // Of a ring with one slot, one at most is left.
+        assert_eq!(take(), sent);
     });
 }

@@ -18,7 +18,7 @@ pub const LAYERS: [&[&str]; 12] = [
     &["distribution", "execution-time", "reservation", "trace"],
     &["analysis", "simulator", "lock-trace"],
     &["assessment", "linux", "manifest", "sweep"],
-    &["enforcement", "measurement", "recorder", "pubsub"],
+    &["enforcement", "measurement", "recorder", "ports", "pubsub"],
     &["control"],
     &["modes", "fleet", "report", "subsystem", "top"],
     &["modes-service", "modes-report", "causes-report"],
