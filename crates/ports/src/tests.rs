@@ -105,7 +105,7 @@ fn sides_that_do_not_belong_together_are_refused() {
     let receiver = QueuingReceiver::open(larger.as_fd()).unwrap();
     let refused = unconnected.connect(receiver.as_fd()).unwrap_err();
     assert!(refused.to_string().contains("another size"), "{refused}");
-    let anything = std::fs::File::open("/proc/self/exe").unwrap();
+    let anything = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
     let nothing = SamplingReader::open(anything.as_fd(), Duration::ZERO).unwrap_err();
     assert!(nothing.to_string().contains("maker alone"), "{nothing}");
     for (longest, messages) in [(0, 4), (1 << 25, 4), (8, 1), (8, 1 << 17)] {

@@ -8,7 +8,7 @@
 //! library's, and the same tests run on real threads.
 
 mod mailbox;
-mod message_ring;
+mod message_queue;
 mod notice_board;
 mod sampling_slots;
 mod seqlock;
@@ -17,7 +17,7 @@ mod seqlock;
 mod interleavings;
 
 pub use mailbox::{Doorbell, Mailbox};
-pub use message_ring::{ReceivedMessage, RingError, RingLayout, RingReceiver, RingSender};
+pub use message_queue::{ReceivedMessage, RingError, RingLayout, RingReceiver, RingSender};
 pub use notice_board::NoticeBoard;
 pub use sampling_slots::{ReadSample, SampleWriter, SlotError, SlotLayout, read_sample};
 
