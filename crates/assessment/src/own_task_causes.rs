@@ -1,4 +1,4 @@
-//! What the jobs of a domain's own tasks wait for, as a simulation has it.
+//! Causes of the latencies of a domain's own tasks, as a simulation has them.
 
 use std::cell::RefCell;
 

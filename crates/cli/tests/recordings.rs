@@ -105,7 +105,7 @@ impl Desk {
             .unwrap()
     }
 
-    /// What a command prints that has to succeed.
+    /// The output of a command, which has to succeed.
     fn print(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let errors = String::from_utf8_lossy(&output.stderr);

@@ -165,7 +165,7 @@ fn pause(length: Duration) {
     sleep_until(Monotonic.now() + length).expect("sleep");
 }
 
-/// What a program saw of its windows by the clock.
+/// The windows of a partition as its program saw them by the clock.
 struct Seen {
     first_run: Vec<u64>,
     ran_on: Vec<u64>,

@@ -167,7 +167,7 @@ pub enum AdmissionRefusal {
         frame: Duration,
         /// The domain there already.
         other: String,
-        /// That one's frame.
+        /// The frame of the other domain.
         other_frame: Duration,
     },
 }

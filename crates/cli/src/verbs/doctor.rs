@@ -175,7 +175,7 @@ fn text(findings: &Diagnosis<'_>) -> String {
     parts.join("\n\n") + "\n"
 }
 
-/// What was tried on a thread of the kernel, in a sentence.
+/// The trial on a thread of the kernel, in a sentence.
 fn in_words(trial: &KernelThreadTrial) -> String {
     let Some(thread) = &trial.thread else {
         return "interrupt threads: no thread of the kernel is seen here, so none can have a budget".into();

@@ -14,7 +14,7 @@ use crate::arguments::{ExplainArguments, ThreadJobs};
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// What is simulated of a run: a description with its files.
+/// A description with its files, as it is simulated beside a run.
 struct SimulatedSystem {
     description: Description,
     inputs: InputFiles,
