@@ -1,0 +1,79 @@
+//! Messages between tasks, by topic.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tailbound_messages::{Contract, Quality};
+use tailbound_time::Duration;
+
+/// Messages between the own tasks of domains, by topic.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Topics(
+    #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
+    pub  BTreeMap<String, TopicDescription>,
+);
+
+/// A topic.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TopicDescription {
+    /// The tasks that publish a message at the end of each job, as `domain/task`.
+    pub publishers: Vec<String>,
+    /// The tasks that read the newest message at the beginning of each job, as `domain/task`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subscribers: Vec<String>,
+    /// The tasks of which each message releases a job, as `domain/task`, in place of the clock of the task. The arrivals of
+    /// such a task are the promise that its messages keep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub released: Vec<String>,
+    /// The longest message, in bytes.
+    #[schemars(range(min = 1, max = 16_777_216))]
+    pub size: u32,
+    /// The name of the type of the messages; by default the name of the topic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub type_name: Option<String>,
+    /// What carries the messages.
+    #[serde(default)]
+    pub transport: TransportKind,
+    /// The qualities of delivery.
+    #[serde(default)]
+    pub quality: Quality,
+    /// The traffic that each publisher may cause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contract: Option<Contract>,
+    /// The time that the transport takes, for analysis and simulation; none if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Delay>,
+}
+
+/// The time from sending a message to its arrival at a subscriber.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Delay {
+    /// The shortest time.
+    #[serde(default)]
+    pub least: Duration,
+    /// The longest time.
+    pub most: Duration,
+}
+
+/// What carries messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TransportKind {
+    /// Shared memory on one host (iceoryx2).
+    #[default]
+    SharedMemory,
+    /// Datagrams, to one host or to a multicast group.
+    Udp,
+    /// Sockets of ZeroMQ.
+    Zeromq,
+    /// Zenoh.
+    Zenoh,
+    /// Cyclone DDS.
+    CycloneDds,
+    /// RTPS without a middleware below (RustDDS).
+    RustDds,
+}
