@@ -4,6 +4,7 @@
 //! delivery and the contracts of publishers are those of the description ([`tailbound_messages`]); what a transport cannot
 //! do, it refuses.
 
+pub mod routing;
 mod transport;
 
 pub use transport::{Receiver, Sender, Topic, Transport, TransportError, TransportTraits};

@@ -20,6 +20,16 @@ pub struct Topic {
     pub quality: Quality,
 }
 
+impl Topic {
+    /// The number of the topic in headers: FNV-1a of its name and type.
+    pub fn number(&self) -> u64 {
+        let bytes = self.name.bytes().chain([0]).chain(self.type_name.bytes());
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+}
+
 /// What a transport can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransportTraits {
