@@ -22,7 +22,7 @@ pub const LAYERS: [&[&str]; 12] = [
         "topics",
         "trace",
     ],
-    &["analysis", "simulator", "lock-trace"],
+    &["analysis", "simulator", "job-log", "lock-trace"],
     &["assessment", "linux", "manifest", "sweep"],
     &["enforcement", "measurement", "recorder", "ports", "pubsub"],
     &["control"],
