@@ -671,6 +671,17 @@ pub enum InternalProgram {
     },
     /// A loop that uses all the CPU that it gets.
     CpuHog,
+    /// The own tasks of a domain.
+    OwnTasks {
+        /// The domain.
+        #[arg(long)]
+        domain: String,
+        /// The folder of the logs of jobs, one file a task.
+        #[arg(long)]
+        jobs: PathBuf,
+        /// The description.
+        file: PathBuf,
+    },
     /// A process that waits for the parent's word and then becomes a command.
     Hold {
         /// The abstract Unix socket on which the parent gives the word.

@@ -126,6 +126,9 @@ pub fn run(
         };
         measure_all(&mut rig, &deployments, &mut findings, observer);
     }
+    // The programs write their logs when they end.
+    drop(testbed);
+    findings.note_chains();
     Ok(findings.into_results(options))
 }
 
@@ -259,6 +262,7 @@ fn calibrated_testbed<'a>(
 ) -> Result<Testbed<'a>, ExperimentError> {
     observer.step(&step("starting the domains", 0.0));
     let surroundings = Surroundings {
+        file: loaded.path.clone(),
         base: crate::programs::absolute(loaded.base()),
         out: crate::programs::absolute(&options.out),
         executable: options.executable.clone(),

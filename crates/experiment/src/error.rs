@@ -122,6 +122,14 @@ pub enum ExperimentError {
         /// The file with its output.
         log: String,
     },
+    /// A file that programs of ours wrote could not be read.
+    #[error("cannot read {file}: {cause}")]
+    Read {
+        /// Which.
+        file: String,
+        /// What went wrong.
+        cause: String,
+    },
     /// A result file could not be written.
     #[error("cannot write {file}: {cause}")]
     Write {

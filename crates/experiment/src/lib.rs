@@ -8,6 +8,7 @@ mod bands;
 mod calibration_record;
 pub mod calibrations;
 pub mod campaign;
+mod chain_runs;
 mod error;
 pub mod host_check;
 mod host_prediction;

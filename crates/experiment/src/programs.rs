@@ -11,6 +11,7 @@ use tailbound_linux::spawn;
 use tailbound_model::{Builtin, Description, Domain, Members, Scheduling};
 
 use crate::ExperimentError;
+use crate::chain_runs::job_folder;
 
 /// How long a program may take to end after SIGTERM before it is killed.
 const PATIENCE_STEPS: u32 = 40;
@@ -19,6 +20,8 @@ const PATIENCE_STEP: Pause = Pause::from_millis(25);
 /// Where programs find their files and leave their output.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
+    /// The file of the description.
+    pub file: PathBuf,
     /// The folder of the description: the working directory of every program.
     pub base: PathBuf,
     /// The folder of the results: the programs' output goes to `logs/` in it.
@@ -199,6 +202,15 @@ fn command_line(
         }
         None => domain.command.clone(),
         Some(Builtin::CpuHog) => vec![own, "internal".into(), "cpu-hog".into()],
+        Some(Builtin::OwnTasks) => {
+            let jobs = job_folder(&absolute(&surroundings.out));
+            let words = ["internal", "own-tasks", "--domain", name, "--jobs"];
+            let words = std::iter::once(own).chain(words.map(String::from));
+            let files = [jobs, absolute(&surroundings.file)];
+            words
+                .chain(files.map(|file| file.display().to_string()))
+                .collect()
+        }
         Some(Builtin::SyntheticService) => {
             let service = description
                 .services

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 use tailbound_enforcement::{LedgerSummary, ReservationRequest, Target};
+use tailbound_linux::clock::Monotonic;
 use tailbound_measurement::{
     Calibration, Measurement, Progress, SupplySampler, SupplyTrace, calibration_round,
 };
 use tailbound_model::{Cpu, CpuSet, InputFiles, LoadedDescription, Service, Variant};
 use tailbound_modes::manager::Report;
 use tailbound_modes::table::ModeTable;
-use tailbound_time::Duration;
+use tailbound_time::{Clock, Duration, Instant};
 
 use crate::bands::supply_process;
 use crate::calibrations::{Calibrations, Condition};
@@ -24,6 +25,9 @@ use crate::{ExperimentError, ExperimentStep, Observer};
 use tailbound_analysis::resolution::Deployment;
 use tailbound_assessment::band::SupplyProcess;
 
+/// How often it is said how much of a repetition without services has passed.
+const STEP_OF_TIME: Duration = Duration::from_millis(250);
+
 /// What one repetition yields, by service.
 #[derive(Debug, Default)]
 pub struct Repetition {
@@ -35,6 +39,8 @@ pub struct Repetition {
     pub drifts: BTreeMap<String, f64>,
     /// The changes of modes meanwhile.
     pub mode_changes: Vec<Report>,
+    /// The time that counts, of CLOCK_MONOTONIC: after the warm-up, to the end.
+    pub span: Option<(Instant, Instant)>,
     /// The supply of the reserved CPUs while services were driven; empty where it could not be sampled.
     pub supply: Vec<SupplyTrace>,
     /// The kernel's events, where they were recorded.
@@ -114,8 +120,15 @@ impl Bench<'_> {
         let watch = modes.map(|_| ModeChangeWatch::begin()).transpose()?;
         let sampler = SupplySampler::start(&reserved_cpus(deployment))?;
         let mut recording = self.begin_recording(testbed, variant, &requests, slot)?;
+        let begin = Monotonic.now().saturating_add(self.warm_up);
         let watched = (&lease, recording.as_mut());
-        let measured = self.drive_all(testbed, variant, watched, observer, slot.done);
+        let measured = if self.loaded.description.services.is_empty() {
+            self.pass_time(variant, &lease, observer, slot.done);
+            Ok(BTreeMap::new())
+        } else {
+            self.drive_all(testbed, variant, watched, observer, slot.done)
+        };
+        let end = Monotonic.now();
         // What could not be sampled while services were calibrated was said then.
         let supply = sampler.finish().unwrap_or_default();
         let mode_changes = watch.map_or_else(Vec::new, ModeChangeWatch::end);
@@ -126,6 +139,7 @@ impl Bench<'_> {
         });
         let mut repetition = Repetition {
             measured,
+            span: (begin <= end).then_some((begin, end)),
             mode_changes,
             recording: recording.transpose()?,
             supply,
@@ -259,6 +273,32 @@ impl Bench<'_> {
             seed: self.seed,
             cpu: generator_cpu(description, service),
             busy: testbed.calibrations.busy(name),
+        }
+    }
+
+    /// Lets the tasks of domains run for the time of a repetition, where there is no service to drive.
+    fn pass_time(
+        &self,
+        variant: &Variant,
+        lease: &ReservationLease,
+        observer: &mut dyn Observer,
+        done: (f64, f64),
+    ) {
+        let total = self.warm_up.saturating_add(self.duration);
+        let begin = Monotonic.now();
+        loop {
+            let elapsed = Monotonic.now().saturating_since(begin);
+            let left = total.saturating_sub(elapsed);
+            if left.is_zero() || self.stop.load(Ordering::SeqCst) || lease.loss().is_some() {
+                return;
+            }
+            let share = elapsed.as_secs_f64() / total.as_secs_f64().max(1e-9);
+            observer.step(&ExperimentStep {
+                what: format!("letting the tasks of {} run", variant.name),
+                done: done.0 + (done.1 - done.0) * share,
+                begins: elapsed < STEP_OF_TIME,
+            });
+            std::thread::sleep(left.min(STEP_OF_TIME).into());
         }
     }
 

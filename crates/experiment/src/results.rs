@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tailbound_analysis::{Prediction, SearchWatch, SharpPoints, Unwatched};
 use tailbound_causes_report::{CausesSection, LatencyCauses};
+use tailbound_chains_report::{ChainRow, ChainsSection};
 use tailbound_distribution::{Distribution, merge};
 use tailbound_enforcement::LedgerSummary;
 use tailbound_measurement::Measurement;
@@ -21,6 +22,7 @@ use crate::bands::{ServiceQueue, VariantBands, forecast_lines, judge};
 use crate::calibration_record::CalibrationRecord;
 use crate::calibrations::Calibrations;
 use crate::campaign::{CampaignOptions, host};
+use crate::chain_runs::{MeasuredSpan, chain_rows, has_job_logs};
 use crate::measured_sample::MeasuredSample;
 use crate::mode_changes::{ModeHistory, SeenChange};
 use crate::recorded_run::EndedRecording;
@@ -66,6 +68,10 @@ pub struct Findings<'a> {
     bands: Vec<ServiceBand>,
     /// The queues of which there are bands.
     queues: Vec<ServiceQueue>,
+    /// The parts of the run that count.
+    spans: Vec<MeasuredSpan>,
+    /// The chains of tasks.
+    chains: Vec<ChainRow>,
     /// How long a repetition is.
     duration: Duration,
     /// What earlier bands of this host were worth.
@@ -105,6 +111,8 @@ impl<'a> Findings<'a> {
             mode_changes: Vec::new(),
             bands: Vec::new(),
             queues: Vec::new(),
+            spans: Vec::new(),
+            chains: Vec::new(),
             duration: Duration::ZERO,
             history: BandHistory::default(),
             warnings: Vec::new(),
@@ -258,12 +266,41 @@ impl<'a> Findings<'a> {
         }
     }
 
+    /// Notes the part of the run that a repetition counts for.
+    fn note_span(&mut self, variant: &str, repetition: &Repetition) {
+        if let Some((begin, end)) = repetition.span {
+            let earlier = self.spans.iter().filter(|span| span.variant == variant);
+            self.spans.push(MeasuredSpan {
+                variant: variant.to_owned(),
+                repetition: earlier.count() + 1,
+                begin,
+                end,
+            });
+        }
+    }
+
+    /// Reads the logs of jobs, once the programs have written them.
+    pub fn note_chains(&mut self) {
+        let description = &self.loaded.description;
+        if self.spans.is_empty() || !has_job_logs(description) {
+            return;
+        }
+        match chain_rows(description, &self.out, &self.spans) {
+            Ok(rows) => self.chains.extend(rows),
+            Err(error) => self.warnings.push(Warning {
+                what: format!("the chains were not measured: {error}"),
+                advice: "look into the logs of the programs, in the folder of the results".into(),
+            }),
+        }
+    }
+
     /// Adds one repetition of a variant, and writes its requests to the result folder at once, so
     /// that they outlive whatever comes later.
     pub fn add(&mut self, variant: &str, mut repetition: Repetition) {
         let initial = self.loaded.description.initial_mode.as_deref();
         let course = ModeHistory::of(initial.unwrap_or_default(), &repetition.mode_changes);
         self.note_changes(variant, &repetition);
+        self.note_span(variant, &repetition);
         if let Some(recording) = &repetition.recording {
             self.explain(recording);
         }
@@ -463,6 +500,12 @@ impl<'a> Findings<'a> {
             report.warnings.push(Warning {
                 what: format!("what requests waited for is not in the report: {cause}"),
                 advice: "`tailbound explain` tells it from the recordings".into(),
+            });
+        }
+        if let Err(cause) = ChainsSection::put(&mut report, &self.chains) {
+            report.warnings.push(Warning {
+                what: format!("the chains are not in the report: {cause}"),
+                advice: "the logs of jobs in the folder of the results have their data".into(),
             });
         }
         if let Err(cause) = BandsSection::put(&mut report, &self.bands) {

@@ -9,4 +9,4 @@ mod log;
 mod tests;
 
 pub use chain::{ChainLogError, ChainMeasurement, HopMeasurement, measure_chain};
-pub use log::{JobLog, JobLogError, LoggedJob, MessageId};
+pub use log::{JobLog, JobLogError, LoggedJob, MessageId, log_file_name};

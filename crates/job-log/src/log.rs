@@ -32,6 +32,11 @@ impl FromStr for MessageId {
     }
 }
 
+/// The name of the file with the log of a task.
+pub fn log_file_name(domain: &str, task: &str) -> String {
+    format!("{domain}.{task}.csv")
+}
+
 /// A job that was carried out. All times are of one clock, CLOCK_MONOTONIC where a program of ours wrote the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedJob {

@@ -123,7 +123,7 @@ fn serve_on(listener: Listener, options: &ServeOptions, stop: &AtomicBool) -> io
 }
 
 /// Keeps the CPU busy until this thread's CPU time is `target`; returns what it is then.
-fn work_until(target: Duration) -> Duration {
+pub fn work_until(target: Duration) -> Duration {
     loop {
         let now = thread_cpu_time();
         if now >= target {

@@ -179,7 +179,8 @@ pub struct Domain {
     #[serde(default)]
     pub aperiodic: Option<Aperiodic>,
     /// The domain's own tasks, by name, which run without requests, such as control loops. They are
-    /// analysed and simulated; `run` sends nothing for them.
+    /// analysed and simulated; `run` sends nothing for them, and carries them out where the domain is the built-in program
+    /// `own-tasks`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
     pub tasks: BTreeMap<String, Task>,
@@ -292,6 +293,9 @@ pub enum Builtin {
     SyntheticService,
     /// A loop that uses all the CPU it can get.
     CpuHog,
+    /// A program that carries out the domain's own tasks, each on a thread: it releases their jobs, works for their
+    /// execution times, and reads and publishes their topics.
+    OwnTasks,
 }
 
 /// The CPU time that a domain gets, and the back end that enforces it.

@@ -37,6 +37,10 @@ pub struct TopicDescription {
     /// What carries the messages.
     #[serde(default)]
     pub transport: TransportKind,
+    /// The address at which subscribers listen, as `ADDRESS:PORT`: one of theirs, or a multicast group (transport `udp`). By
+    /// default, a multicast group that follows from the topic's name, on the loopback interface.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     /// The qualities of delivery.
     #[serde(default)]
     pub quality: Quality,

@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::held_command;
 use crate::interrupts;
 use crate::manual;
+use crate::verbs::own_tasks;
 
 /// Runs the program until it is told to end.
 pub fn carry_out(arguments: &InternalArguments) -> Result<(), Failure> {
@@ -29,6 +30,9 @@ pub fn carry_out(arguments: &InternalArguments) -> Result<(), Failure> {
             let stop = interrupts::watch()?;
             hog::run(&stop);
             Ok(())
+        }
+        InternalProgram::OwnTasks { domain, jobs, file } => {
+            own_tasks::carry_out(domain, jobs, file)
         }
         // Signals keep their default effect: what is held ends at once.
         InternalProgram::Hold { socket, command } => match held_command::hold(socket, command)? {},

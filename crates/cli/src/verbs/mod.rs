@@ -21,6 +21,7 @@ pub mod model;
 mod model_frequency;
 pub mod nri_plugin;
 pub mod oci_hook;
+pub mod own_tasks;
 pub mod predict;
 mod predict_answer;
 mod predict_frequency;

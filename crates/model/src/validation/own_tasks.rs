@@ -14,6 +14,13 @@ pub(super) fn own_tasks(check: &mut Check<'_>) {
         order(check, &place, name, domain);
         locks::locks(check, &place, domain);
         if domain.tasks.is_empty() {
+            if domain.builtin == Some(Builtin::OwnTasks) {
+                check.error(
+                    &place.key("builtin"),
+                    "the program carries out the tasks of the domain, and there are none",
+                    "describe them at `tasks`",
+                );
+            }
             continue;
         }
         owner(check, &place, name, domain);
@@ -33,6 +40,34 @@ pub(super) fn own_tasks(check: &mut Check<'_>) {
     }
 }
 
+/// Complains of tasks that the program of own tasks carries out otherwise than they are described.
+fn own_task_program(check: &mut Check<'_>, place: &KeyPath, domain: &Domain) {
+    if domain.tasks.len() > 1 && domain.scheduling != Scheduling::Fifo {
+        check.error(
+            &place.key("scheduling"),
+            "the built-in program carries tasks out in the order of their release",
+            "leave `scheduling` out, or give each task a domain of its own",
+        );
+    }
+    for (name, task) in &domain.tasks {
+        let here = place.key("tasks").key(name);
+        if task.clients != 1 {
+            check.error(
+                &here.key("clients"),
+                "the built-in program has one thread a task",
+                "leave it out, or describe a task for each client",
+            );
+        }
+        if !task.sections.is_empty() || task.boost.is_some() {
+            check.error(
+                &here,
+                "the built-in program takes no locks and gets no boosts",
+                "leave `sections` and `boost` out, or give a `command` of your own",
+            );
+        }
+    }
+}
+
 /// Complains of tasks in domains whose load is told otherwise.
 fn owner(check: &mut Check<'_>, place: &KeyPath, name: &str, domain: &Domain) {
     let here = place.key("tasks");
@@ -47,6 +82,7 @@ fn owner(check: &mut Check<'_>, place: &KeyPath, name: &str, domain: &Domain) {
             "the synthetic service is asked to work by requests",
             "describe a service in this domain and its tasks there",
         ),
+        Some(Builtin::OwnTasks) => own_task_program(check, place, domain),
         None => {}
     }
     let mut services = check.description.services.iter();

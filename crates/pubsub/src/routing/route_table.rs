@@ -1,8 +1,8 @@
 //! Routes and their checks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use tailbound_messages::{Contract, Reliability};
+use tailbound_messages::{Contract, Reliability, circle};
 
 use crate::Topic;
 
@@ -99,10 +99,19 @@ impl RouteTable {
                 return Err(RouteError::Repetition { name });
             }
         }
-        table
-            .cycle()
-            .map_or(Ok(()), |cycle| Err(RouteError::Cycle { cycle }))?;
-        Ok(table)
+        let ends = table
+            .iter()
+            .map(|route| (route.from.vertex(), route.to.vertex()));
+        match circle(ends) {
+            None => Ok(table),
+            Some(places) => {
+                let names = places
+                    .iter()
+                    .map(|(space, topic)| format!("{space}/{topic}"));
+                let cycle = names.collect::<Vec<_>>().join(" -> ");
+                Err(RouteError::Cycle { cycle })
+            }
+        }
     }
 
     /// The routes, in the order of their names.
@@ -113,36 +122,6 @@ impl RouteTable {
     /// The route of a name.
     pub fn get(&self, name: &str) -> Option<&Route> {
         self.routes.get(name)
-    }
-
-    /// A circle of topics, if the routes have one. Topics without a route into them are taken away until none is left, or
-    /// only such as lie on circles or behind them.
-    fn cycle(&self) -> Option<String> {
-        let mut routes: Vec<&Route> = self.iter().collect();
-        loop {
-            let targets: BTreeSet<_> = routes.iter().map(|route| route.to.vertex()).collect();
-            let before = routes.len();
-            routes.retain(|route| targets.contains(&route.from.vertex()));
-            if routes.len() == before {
-                break;
-            }
-        }
-        let mut end = routes.first()?.from.vertex();
-        let mut path = vec![end];
-        // Every topic here has a route into it, so the way back never ends, and meets a topic again.
-        while let Some(route) = routes.iter().find(|route| route.to.vertex() == end) {
-            end = route.from.vertex();
-            if let Some(place) = path.iter().position(|vertex| *vertex == end) {
-                path.push(end);
-                let names = path[place..].iter().rev();
-                let names: Vec<String> = names
-                    .map(|(space, topic)| format!("{space}/{topic}"))
-                    .collect();
-                return Some(names.join(" -> "));
-            }
-            path.push(end);
-        }
-        None
     }
 }
 

@@ -1,0 +1,44 @@
+//! `tailbound internal own-tasks`: the own tasks of a domain, as a program in it.
+
+use std::path::Path;
+
+use tailbound_analysis::FORMAT;
+use tailbound_job_log::log_file_name;
+use tailbound_task_program::{PlayedTask, ProgramPlan, play};
+
+use crate::failure::Failure;
+use crate::interrupts;
+
+/// Carries the tasks out until SIGINT or SIGTERM, and writes the log of each.
+pub fn carry_out(domain: &str, folder: &Path, file: &Path) -> Result<(), Failure> {
+    let loaded = FORMAT.load(file).map_err(Failure::from_error)?;
+    let inputs = loaded.inputs().map_err(Failure::from_error)?;
+    let plan = ProgramPlan::of(&loaded.description, domain).map_err(Failure::from_error)?;
+    std::fs::create_dir_all(folder).map_err(Failure::from_error)?;
+    let stop = interrupts::watch()?;
+    let played = play(&plan, &inputs, &stop).map_err(Failure::from_error)?;
+    for task in &played {
+        let file = folder.join(log_file_name(domain, &task.name));
+        std::fs::write(&file, task.log.to_csv()).map_err(Failure::from_error)?;
+        remarks(task).for_each(|remark| eprintln!("tailbound: {domain}/{}: {remark}", task.name));
+    }
+    Ok(())
+}
+
+/// What the log of a task does not say.
+fn remarks(task: &PlayedTask) -> impl Iterator<Item = String> {
+    let skipped = (task.skipped > 0).then(|| {
+        format!(
+            "{} releases were left out, because the next one was due already",
+            task.skipped
+        )
+    });
+    let unlogged = (task.unlogged > 0).then(|| {
+        format!(
+            "{} jobs after the log was full are not in it",
+            task.unlogged
+        )
+    });
+    let failure = task.failure.clone();
+    [skipped, unlogged, failure].into_iter().flatten()
+}

@@ -1,0 +1,160 @@
+//! Chains of tasks in a run: the logs of jobs of the programs, cut to what was measured, and joined.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use tailbound_chains_report::{ChainRow, ChainTime};
+use tailbound_distribution::Evidence;
+use tailbound_job_log::{ChainMeasurement, JobLog, log_file_name, measure_chain};
+use tailbound_model::{Builtin, Description};
+use tailbound_time::Instant;
+use tailbound_topics::{Chain, Chains, TaskName, Topics};
+
+use crate::ExperimentError;
+
+/// The part of a run that counts: after the warm-up of a repetition, to its end. Times are of CLOCK_MONOTONIC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeasuredSpan {
+    /// The variant.
+    pub variant: String,
+    /// The repetition, from 1.
+    pub repetition: usize,
+    /// The begin.
+    pub begin: Instant,
+    /// The end.
+    pub end: Instant,
+}
+
+/// The folder of the logs of jobs, below that of the results.
+pub fn job_folder(out: &Path) -> PathBuf {
+    out.join("jobs")
+}
+
+/// Whether programs of ours log jobs in a run of this description.
+pub fn has_job_logs(description: &Description) -> bool {
+    let mut domains = description.domains.values();
+    domains.any(|domain| domain.builtin == Some(Builtin::OwnTasks))
+}
+
+/// What the logs say of every chain in every span. Chains with a task that no program of ours carries out are left out.
+///
+/// # Errors
+/// If a log cannot be read, or is none.
+pub fn chain_rows(
+    description: &Description,
+    out: &Path,
+    spans: &[MeasuredSpan],
+) -> Result<Vec<ChainRow>, ExperimentError> {
+    let topics: Topics = description.section();
+    let chains: Chains = description.section();
+    let mut logs = BTreeMap::new();
+    let mut rows = Vec::new();
+    for (name, chain) in &chains.0 {
+        let tasks: Vec<TaskName> = chain.tasks().map(|(_, task)| task).collect();
+        let is_ours = |task: &TaskName| {
+            let domain = description.domains.get(&task.domain);
+            domain.is_some_and(|domain| domain.builtin == Some(Builtin::OwnTasks))
+        };
+        if !tasks.iter().all(is_ours) {
+            continue;
+        }
+        for task in &tasks {
+            if !logs.contains_key(task) {
+                logs.insert(task.clone(), read_log(out, task)?);
+            }
+        }
+        for span in spans {
+            let measured = measure(name, chain, &topics, (&tasks, &logs), span)?;
+            rows.push(row(name, chain, span, &measured));
+        }
+    }
+    Ok(rows)
+}
+
+fn read_log(out: &Path, task: &TaskName) -> Result<JobLog, ExperimentError> {
+    let file = job_folder(out).join(log_file_name(&task.domain, &task.task));
+    let failed = |cause: String| ExperimentError::Read {
+        file: file.display().to_string(),
+        cause,
+    };
+    let text = std::fs::read_to_string(&file).map_err(|error| failed(error.to_string()))?;
+    JobLog::from_csv(&text).map_err(|error| failed(error.to_string()))
+}
+
+fn measure(
+    name: &str,
+    chain: &Chain,
+    topics: &Topics,
+    (tasks, logs): (&[TaskName], &BTreeMap<TaskName, JobLog>),
+    span: &MeasuredSpan,
+) -> Result<ChainMeasurement, ExperimentError> {
+    let broken = |cause: String| ExperimentError::Read {
+        file: format!("the logs of chain {name}"),
+        cause,
+    };
+    let links = chain
+        .links(topics)
+        .map_err(|fault| broken(fault.to_string()))?;
+    let names: Vec<String> = tasks.iter().map(TaskName::to_string).collect();
+    let last = tasks.len().saturating_sub(1);
+    // Only outputs are cut: what went into them may have begun before.
+    let cut: Vec<JobLog> = tasks
+        .iter()
+        .enumerate()
+        .map(|(place, task)| {
+            let log = &logs[task];
+            if place == last {
+                within(log, span)
+            } else {
+                until(log, span)
+            }
+        })
+        .collect();
+    let pairs: Vec<(&str, &JobLog)> = names.iter().map(String::as_str).zip(&cut).collect();
+    let between: Vec<&str> = links.iter().map(|link| link.topic.as_str()).collect();
+    measure_chain(name, &pairs, &between).map_err(|error| broken(error.to_string()))
+}
+
+fn within(log: &JobLog, span: &MeasuredSpan) -> JobLog {
+    let jobs = log
+        .jobs
+        .iter()
+        .filter(|job| span.begin <= job.end && job.end <= span.end);
+    JobLog {
+        jobs: jobs.cloned().collect(),
+        reads: log.reads.clone(),
+        publishes: log.publishes.clone(),
+    }
+}
+
+fn until(log: &JobLog, span: &MeasuredSpan) -> JobLog {
+    let jobs = log.jobs.iter().filter(|job| job.end <= span.end);
+    JobLog {
+        jobs: jobs.cloned().collect(),
+        reads: log.reads.clone(),
+        publishes: log.publishes.clone(),
+    }
+}
+
+fn row(name: &str, chain: &Chain, span: &MeasuredSpan, measured: &ChainMeasurement) -> ChainRow {
+    let mut times = vec![
+        ChainTime::of("data age", &measured.data_age, chain.data_age),
+        ChainTime::of("data age at the output", &measured.data_age_at_output, None),
+        ChainTime::of(
+            "reaction time",
+            &measured.reaction_time,
+            chain.reaction_time,
+        ),
+    ];
+    let parts = measured.hops.iter();
+    times.extend(parts.map(|hop| ChainTime::of(&hop.name, &hop.time, None)));
+    ChainRow {
+        chain: name.to_owned(),
+        variant: span.variant.clone(),
+        repetition: Some(span.repetition),
+        evidence: Evidence::Sample.to_string(),
+        times,
+        traced: measured.traced,
+        untraced: measured.untraced,
+    }
+}

@@ -1,0 +1,55 @@
+//! The program `own-tasks`: it carries out the own tasks of a domain as the description has them.
+//!
+//! Each task has a thread. A task with a clock is released by its arrivals, drawn from the description's seed as the
+//! simulation draws them; a released task by each message of its topic. A job reads the newest message of each of its topics, works for its
+//! execution time (CPU time of its thread), and publishes. What each job read and published goes to a log
+//! ([`tailbound_job_log`]), so that the age of data at the end of a chain is measured.
+//!
+//! Tasks of one domain run in the order that the kernel gives threads of one priority: first come, first served, under a
+//! reservation with fixed priorities.
+
+mod epoch;
+mod plan;
+mod player;
+mod transports;
+
+use std::io;
+
+use tailbound_pubsub::TransportError;
+use tailbound_simulator::workload::WorkloadError;
+
+pub use epoch::epoch;
+pub use plan::{PlannedTask, PlannedTopic, ProgramPlan};
+pub use player::{PlayedTask, play};
+
+/// Why the program does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// A domain that has nothing for it.
+    #[error("domain `{domain}`: {reason}")]
+    Domain {
+        /// The domain.
+        domain: String,
+        /// The reason, with a remedy.
+        reason: String,
+    },
+    /// A topic that was not opened.
+    #[error("topic `{topic}`: {source}")]
+    Topic {
+        /// The topic.
+        topic: String,
+        /// The reason.
+        source: TransportError,
+    },
+    /// Jobs that cannot be drawn.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// The kernel refused.
+    #[error("cannot {attempt}: {source}")]
+    Host {
+        /// What was tried.
+        attempt: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
+}
