@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use tailbound_linux::thread::make_current_thread_fifo;
-use tailbound_messages::{HEADER_LENGTH, Header};
+use tailbound_messages::{HEADER_LENGTH, MessageHeader};
 use tailbound_time::Duration;
 
 use super::passage::{Passage, PassageCounters, Refusal, Verdict};
@@ -359,7 +359,7 @@ impl OpenRoute {
 }
 
 fn pass_headed(message: &[u8], passage: &Mutex<Passage>, sender: &mut dyn Sender, tally: &Tally) {
-    let Ok((header, payload)) = Header::decode(message) else {
+    let Ok((header, payload)) = MessageHeader::decode(message) else {
         return count(&tally.garbage);
     };
     let verdict = locked(passage).judge(&header);
