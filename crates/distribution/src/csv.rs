@@ -248,6 +248,7 @@ fn clock_name(clock: ClockId) -> &'static str {
     match clock {
         ClockId::Monotonic => "monotonic",
         ClockId::MonotonicRaw => "monotonic-raw",
+        ClockId::Realtime => "realtime",
         ClockId::Virtual => "virtual",
     }
 }
@@ -289,10 +290,15 @@ fn read_comment(provenance: &mut Provenance, comment: &str, line: usize) -> Resu
             provenance.seed = Some(seed);
         }
         "clock" => {
-            let clock = [ClockId::Monotonic, ClockId::MonotonicRaw, ClockId::Virtual]
-                .into_iter()
-                .find(|clock| clock_name(*clock) == value)
-                .ok_or_else(|| wrong("clock", "monotonic, monotonic-raw or virtual"))?;
+            let clock = [
+                ClockId::Monotonic,
+                ClockId::MonotonicRaw,
+                ClockId::Realtime,
+                ClockId::Virtual,
+            ]
+            .into_iter()
+            .find(|clock| clock_name(*clock) == value)
+            .ok_or_else(|| wrong("clock", "monotonic, monotonic-raw, realtime or virtual"))?;
             provenance.clock = Some(clock);
         }
         "host" => provenance.host = Some(value),

@@ -10,7 +10,7 @@ const VERSION: u8 = 1;
 /// The header of a message. Transports carry it before the payload, and routers pass it on as it is: source, sequence,
 /// instance and time stamps survive every hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct MessageHeader {
     /// What the message means.
     pub kind: MessageKind,
     /// The number of routers that the message may still pass, so that a loop of routes ends.
@@ -81,7 +81,7 @@ pub enum HeaderError {
     },
 }
 
-impl Header {
+impl MessageHeader {
     /// Writes the header, in little-endian byte order.
     pub fn encode(&self) -> [u8; HEADER_LENGTH] {
         let mut bytes = [0; HEADER_LENGTH];

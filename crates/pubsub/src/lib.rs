@@ -1,10 +1,45 @@
 //! Publish and subscribe over swappable transports.
 //!
-//! A program makes a data space over a transport, and in it publishers and subscribers of topics. The qualities of
-//! delivery and the contracts of publishers are those of the description ([`tailbound_messages`]); what a transport cannot
-//! do, it refuses.
+//! A program makes a [data space](DataSpace) over a [transport](Transport), and in it [publishers](Publisher) and
+//! [subscribers](Subscriber) of [topics](Topic). The qualities of delivery and the contracts of publishers are those of the
+//! description ([`tailbound_messages`]); a transport refuses a topic whose qualities it does not have.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tailbound_linux::clock::Monotonic;
+//! use tailbound_pubsub::{DataSpace, InProcess, Topic};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let space = DataSpace::over(Box::new(InProcess::default()), Arc::new(Monotonic));
+//! let topic = Topic::new("people", "Positions", 1024);
+//! let mut subscriber = space.subscriber(&topic)?;
+//! let mut publisher = space.publisher(&topic)?;
+//!
+//! publisher.publish(b"two at the door")?;
+//! subscriber.wait(None)?;
+//! subscriber.take(|message| {
+//!     assert_eq!(message.payload, b"two at the door");
+//!     println!("{} old", message.data_age());
+//! })?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! After they are made, publishers and subscribers allocate nothing, and make no system calls but those of the transport;
+//! the clock is read once a message, without a system call.
 
+mod data_space;
+mod in_process;
+mod publisher;
 pub mod routing;
+mod subscriber;
 mod transport;
+mod wall_clock;
 
+pub use data_space::{DataSpace, SharedClock};
+pub use in_process::InProcess;
+pub use publisher::{DataOrigin, PublishError, Publisher};
+pub use subscriber::{IncomingMessage, Subscriber, SubscriberThread};
+pub use tailbound_messages as messages;
 pub use transport::{Receiver, Sender, Topic, Transport, TransportError, TransportTraits};
+pub use wall_clock::WallClock;

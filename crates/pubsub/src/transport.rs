@@ -1,6 +1,6 @@
 //! The seam between data spaces and what carries their messages.
 
-use tailbound_messages::{HEADER_LENGTH, Quality};
+use tailbound_messages::{Contract, ContractFault, HEADER_LENGTH, Quality, topic_number};
 use tailbound_time::Duration;
 
 /// A topic, as transports see it.
@@ -18,15 +18,27 @@ pub struct Topic {
     pub subscribers: u32,
     /// The qualities of its delivery.
     pub quality: Quality,
+    /// The traffic that each publisher may cause; transports size their buffers for it.
+    pub contract: Option<Contract>,
 }
 
 impl Topic {
-    /// The number of the topic in headers: FNV-1a of its name and type.
+    /// A topic for one publisher and one subscriber, with the default qualities and without a contract.
+    pub fn new(name: &str, type_name: &str, longest: usize) -> Self {
+        Self {
+            name: name.to_owned(),
+            type_name: type_name.to_owned(),
+            longest,
+            publishers: 1,
+            subscribers: 1,
+            quality: Quality::default(),
+            contract: None,
+        }
+    }
+
+    /// The number of the topic in headers.
     pub fn number(&self) -> u64 {
-        let bytes = self.name.bytes().chain([0]).chain(self.type_name.bytes());
-        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        })
+        topic_number(&self.name, &self.type_name)
     }
 }
 
@@ -100,6 +112,14 @@ pub enum TransportError {
         quality: String,
         /// What to write in its place.
         remedy: String,
+    },
+    /// A contract that has no meaning.
+    #[error("topic `{topic}`: {fault}")]
+    Contract {
+        /// The name of the topic.
+        topic: String,
+        /// What is wrong with the contract.
+        fault: ContractFault,
     },
     /// The kernel or the middleware refused.
     #[error("transport `{transport}` cannot {attempt}: {reason}")]

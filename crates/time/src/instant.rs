@@ -77,6 +77,8 @@ pub enum ClockId {
     Monotonic,
     /// CLOCK_MONOTONIC_RAW: the hardware's own rate.
     MonotonicRaw,
+    /// CLOCK_REALTIME: the time of day, which hosts can synchronise, and which may be stepped.
+    Realtime,
     /// Simulated time.
     Virtual,
 }

@@ -9,8 +9,10 @@ mod passage;
 mod route_table;
 mod router;
 #[cfg(test)]
+mod router_tests;
+#[cfg(test)]
 mod tests;
 
 pub use passage::{Passage, PassageCounters, Refusal, Verdict};
 pub use route_table::{Route, RouteEnd, RouteError, RouteForm, RouteTable};
-pub use router::{RouteStatus, Router, RouterError};
+pub use router::{PassageObserver, RouteStatus, Router, RouterError};

@@ -1,6 +1,6 @@
 //! The decision of a route: which messages pass.
 
-use tailbound_messages::{Header, MessageKind};
+use tailbound_messages::{MessageHeader, MessageKind};
 
 /// The number of routers that a message passes at most.
 pub(crate) const MOST_HOPS: u8 = 16;
@@ -9,7 +9,7 @@ pub(crate) const MOST_HOPS: u8 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It passes, with this header.
-    Pass(Header),
+    Pass(MessageHeader),
     /// It does not.
     Refuse(Refusal),
 }
@@ -82,7 +82,7 @@ impl Passage {
     }
 
     /// Judges a message by its header.
-    pub fn judge(&mut self, header: &Header) -> Verdict {
+    pub fn judge(&mut self, header: &MessageHeader) -> Verdict {
         if header.topic != self.from {
             return Verdict::Refuse(Refusal::Topic);
         }
@@ -92,7 +92,7 @@ impl Passage {
         if !self.is_newer(header) {
             return Verdict::Refuse(Refusal::Repeated);
         }
-        Verdict::Pass(Header {
+        Verdict::Pass(MessageHeader {
             hops_left,
             topic: self.to,
             ..*header
@@ -100,7 +100,7 @@ impl Passage {
     }
 
     /// Whether the message is newer than all of its source before; if so, it is the newest from now on.
-    fn is_newer(&mut self, header: &Header) -> bool {
+    fn is_newer(&mut self, header: &MessageHeader) -> bool {
         self.judged += 1;
         let last = self.judged;
         let rank = rank(header);
@@ -125,7 +125,7 @@ impl Passage {
     }
 }
 
-fn rank(header: &Header) -> Rank {
+fn rank(header: &MessageHeader) -> Rank {
     let time = header.source_time.as_nanos();
     match header.kind {
         MessageKind::Alive => (header.sequence, 0, time),

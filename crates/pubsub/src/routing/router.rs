@@ -8,19 +8,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use tailbound_linux::thread::make_current_thread_fifo;
-use tailbound_messages::{HEADER_LENGTH, Header};
-use tailbound_time::Duration;
+use tailbound_messages::{HEADER_LENGTH, MessageHeader, MessageKind, Regulator};
+use tailbound_time::{Duration, Instant};
 
 use super::passage::{Passage, PassageCounters, Refusal, Verdict};
 use super::route_table::{Route, RouteForm, RouteTable};
-use crate::{Receiver, Sender, Transport, TransportError};
+use crate::{Receiver, Sender, SharedClock, Transport, TransportError};
 
 /// The longest time for which a route does not see that it is to end.
 const ATTENTION: Duration = Duration::from_millis(50);
 
+/// What sees every message that a router has passed on.
+pub trait PassageObserver: Send + Sync {
+    /// The message was sent on; it was taken from the queue of the route at `taken`, on the router's clock.
+    fn passed(&self, route: &str, header: &MessageHeader, taken: Instant);
+}
+
 /// A router: the routes of a table, each on a thread of its own, between data spaces.
 pub struct Router {
     spaces: BTreeMap<String, Box<dyn Transport>>,
+    clock: SharedClock,
+    observer: Option<Arc<dyn PassageObserver>>,
     routes: BTreeMap<String, RunningRoute>,
 }
 
@@ -76,40 +84,64 @@ pub enum RouterError {
     },
 }
 
-/// Both sides of a route, opened, and what it remembers.
-struct OpenRoute {
-    route: Route,
+/// What a route remembers. A route that takes the place of another shares what still holds.
+#[derive(Clone)]
+struct RouteMemory {
+    passage: Arc<Mutex<Passage>>,
+    regulator: Option<Arc<Mutex<Regulator>>>,
+}
+
+/// Both sides of a route, opened.
+struct OpenEnds {
     receiver: Box<dyn Receiver>,
     sender: Box<dyn Sender>,
-    passage: Arc<Mutex<Passage>>,
+}
+
+/// A route that is about to start: it opens sides of its own, or takes over those of the route in whose place it comes.
+struct NextRoute {
+    running: RunningRoute,
+    ends: Option<OpenEnds>,
+}
+
+/// The thread of a route, and what it remembers.
+struct RouteRun {
+    route: Route,
+    memory: RouteMemory,
     tally: Arc<Tally>,
+    clock: SharedClock,
+    observer: Option<Arc<dyn PassageObserver>>,
 }
 
 struct RunningRoute {
     route: Route,
-    passage: Arc<Mutex<Passage>>,
+    memory: RouteMemory,
     tally: Arc<Tally>,
     thread: RouteThread,
 }
 
 /// The thread of a route, which ends when this is dropped; what waits in the queue of the route is passed on before.
 struct RouteThread {
-    /// The thread passes nothing on before it gets this.
-    begin: Option<ChannelStart<()>>,
+    /// The thread passes nothing on before it gets the sides of the route.
+    begin: Option<ChannelStart<OpenEnds>>,
     end: Arc<AtomicBool>,
     failure: Arc<Mutex<Option<String>>>,
-    handle: Option<JoinHandle<()>>,
+    handle: Option<JoinHandle<Option<OpenEnds>>>,
+}
+
+impl RouteThread {
+    /// Ends the thread, and yields the sides of the route, if it had begun.
+    fn end(&mut self) -> Option<OpenEnds> {
+        self.end.store(true, Ordering::Release);
+        // A thread that has not begun ends without a begin.
+        drop(self.begin.take());
+        // A panic of the thread has been printed.
+        self.handle.take()?.join().unwrap_or_default()
+    }
 }
 
 impl Drop for RouteThread {
     fn drop(&mut self) {
-        self.end.store(true, Ordering::Release);
-        // A thread that has not begun ends without a begin.
-        drop(self.begin.take());
-        if let Some(handle) = self.handle.take() {
-            // A panic of the thread has been printed.
-            let _ = handle.join();
-        }
+        drop(self.end());
     }
 }
 
@@ -143,41 +175,46 @@ fn count(number: &AtomicU64) {
 }
 
 impl Router {
-    /// A router between these data spaces, which passes nothing on yet.
-    pub fn between(spaces: BTreeMap<String, Box<dyn Transport>>) -> Self {
+    /// A router between these data spaces, which passes nothing on yet. The clock counts the intervals of contracts.
+    pub fn between(spaces: BTreeMap<String, Box<dyn Transport>>, clock: SharedClock) -> Self {
         Self {
             spaces,
+            clock,
+            observer: None,
             routes: BTreeMap::new(),
         }
     }
 
-    /// Puts a table of routes into force. A route that stays as it was goes on undisturbed. Of one that changed, the new
-    /// queue is open before the old one is emptied and closed, so no message is lost between them; and the new route
-    /// remembers what the old one passed, so none is passed twice (but on a static link). Routes that are gone pass on what
-    /// waits for them, and end.
+    /// Has every message that is passed on shown to `observer`, on the thread of its route.
+    pub fn observe(&mut self, observer: Arc<dyn PassageObserver>) {
+        self.observer = Some(observer);
+    }
+
+    /// Puts a table of routes into force. A route that stays as it was goes on undisturbed. One whose contract or priority
+    /// changed keeps its queue. Of one whose topics changed, the new queue is open before the old one is emptied and closed, for
+    /// which the topics need room for one more subscriber and publisher. So no message is lost; and the new route remembers
+    /// what the old one passed, so none is passed twice (but on a static link with other topics). Routes that are gone pass on
+    /// what waits for them, and end.
     ///
     /// # Errors
     /// If a route cannot be opened or started. Then the routes of before are in force, all of them.
     pub fn replace(&mut self, table: &RouteTable) -> Result<(), RouterError> {
-        let mut opened = Vec::new();
+        let mut next = Vec::new();
         for route in table.iter() {
             let stays = self.routes.get(&route.name);
             if stays.is_none_or(|running| running.route != *route) {
-                opened.push(self.open(route)?);
+                next.push(self.next_route(route)?);
             }
         }
-        let mut started = Vec::new();
-        for open in opened {
-            started.push(open.start()?);
-        }
         self.routes.retain(|name, _| table.get(name).is_some());
-        for running in started {
+        for NextRoute { running, ends } in next {
             // The old thread empties its queue before the new one takes anything: a later message that overtook one of
             // them would make the passage refuse it.
-            drop(self.routes.remove(&running.route.name));
-            if let Some(begin) = &running.thread.begin {
+            let before = self.routes.remove(&running.route.name);
+            let taken_over = before.and_then(|mut before| before.thread.end());
+            if let (Some(begin), Some(ends)) = (&running.thread.begin, ends.or(taken_over)) {
                 // A thread that has ended says so in its status.
-                let _ = begin.send(());
+                let _ = begin.send(ends);
             }
             self.routes.insert(running.route.name.clone(), running);
         }
@@ -194,32 +231,42 @@ impl Router {
         statuses.collect()
     }
 
-    fn open(&self, route: &Route) -> Result<OpenRoute, RouterError> {
-        let refused = |source| RouterError::Transport {
-            route: route.name.clone(),
-            source,
-        };
-        let sender = self
-            .transport(route, &route.to.space)?
-            .sender(&route.to.topic);
-        let sender = sender.map_err(refused)?;
-        let receiver = self
-            .transport(route, &route.from.space)?
-            .receiver(&route.from.topic);
-        let receiver = receiver.map_err(refused)?;
-        let (passage, tally) = match self.routes.get(&route.name) {
-            Some(before) if before.route.has_ends_of(route) => {
-                (Arc::clone(&before.passage), Arc::clone(&before.tally))
+    /// A thread for the route, ready to begin.
+    fn next_route(&self, route: &Route) -> Result<NextRoute, RouterError> {
+        let before = self.routes.get(&route.name);
+        let keeps_ends = before.is_some_and(|before| before.route.has_ends_of(route));
+        let ends = (!keeps_ends).then(|| self.open(route)).transpose()?;
+        let before = before.filter(|before| before.route.has_topics_of(route));
+        let regulator = match before {
+            Some(before) if before.route.contract == route.contract => {
+                before.memory.regulator.clone()
             }
-            _ => (Arc::new(Mutex::new(route.passage())), Arc::default()),
+            _ => regulator(route).map_err(|source| route.refused(source))?,
         };
-        Ok(OpenRoute {
+        let passage = before.map(|before| Arc::clone(&before.memory.passage));
+        let passage = passage.unwrap_or_else(|| Arc::new(Mutex::new(route.passage())));
+        let memory = RouteMemory { passage, regulator };
+        let tally = before
+            .map(|before| Arc::clone(&before.tally))
+            .unwrap_or_default();
+        let run = RouteRun {
             route: route.clone(),
-            receiver,
-            sender,
-            passage,
+            memory,
             tally,
-        })
+            clock: Arc::clone(&self.clock),
+            observer: self.observer.clone(),
+        };
+        let running = run.start()?;
+        Ok(NextRoute { running, ends })
+    }
+
+    fn open(&self, route: &Route) -> Result<OpenEnds, RouterError> {
+        let refused = |source| route.refused(source);
+        let sender = self.transport(route, &route.to.space)?;
+        let sender = sender.sender(&route.to.topic).map_err(refused)?;
+        let receiver = self.transport(route, &route.from.space)?;
+        let receiver = receiver.receiver(&route.from.topic).map_err(refused)?;
+        Ok(OpenEnds { receiver, sender })
     }
 
     fn transport(&self, route: &Route, space: &str) -> Result<&dyn Transport, RouterError> {
@@ -235,6 +282,21 @@ impl Router {
                 .join(", "),
         })
     }
+}
+
+/// The regulator of the contract of a route.
+fn regulator(route: &Route) -> Result<Option<Arc<Mutex<Regulator>>>, TransportError> {
+    let longest = route.from.topic.longest;
+    let contract = route.contract.as_ref();
+    let regulator = contract.map(|contract| Regulator::new(contract, longest));
+    let regulator = regulator.transpose();
+    let shared = |regulator: Option<Regulator>| regulator.map(|one| Arc::new(Mutex::new(one)));
+    regulator
+        .map(shared)
+        .map_err(|fault| TransportError::Contract {
+            topic: route.from.topic.name.clone(),
+            fault,
+        })
 }
 
 impl RunningRoute {
@@ -260,26 +322,32 @@ impl Route {
         )
     }
 
-    /// Whether it joins the same topics, so that what one remembers holds for the other.
+    fn refused(&self, source: TransportError) -> RouterError {
+        RouterError::Transport {
+            route: self.name.clone(),
+            source,
+        }
+    }
+
+    /// Whether it has the same sides, which one can take over from the other.
     fn has_ends_of(&self, other: &Self) -> bool {
+        (&self.from, &self.to) == (&other.from, &other.to)
+    }
+
+    /// Whether it joins topics of the same names, so that the messages that one passed are those of the other.
+    fn has_topics_of(&self, other: &Self) -> bool {
         let ends = |route: &Self| {
-            [&route.from, &route.to].map(|end| {
-                (
-                    end.space.clone(),
-                    end.topic.name.clone(),
-                    end.topic.type_name.clone(),
-                )
-            })
+            [&route.from, &route.to].map(|end| (end.space.clone(), end.topic.number()))
         };
-        ends(self) == ends(other) && self.form == other.form
+        ends(self) == ends(other)
     }
 }
 
-impl OpenRoute {
+impl RouteRun {
     /// Starts the thread, which waits for its begin.
     fn start(self) -> Result<RunningRoute, RouterError> {
         let route = self.route.clone();
-        let (passage, tally) = (Arc::clone(&self.passage), Arc::clone(&self.tally));
+        let (memory, tally) = (self.memory.clone(), Arc::clone(&self.tally));
         let (begin, begins) = mpsc::channel();
         let (ready, is_ready) = mpsc::channel();
         let mut thread = RouteThread {
@@ -291,8 +359,10 @@ impl OpenRoute {
         let (end, failure) = (Arc::clone(&thread.end), Arc::clone(&thread.failure));
         let builder = thread::Builder::new().name(format!("route {}", route.name));
         let handle = builder.spawn(move || {
-            let ended = self.live(&ready, &begins, &end);
+            let mut ends = None;
+            let ended = self.live(&ready, &begins, &end, &mut ends);
             *locked(&failure) = ended.err();
+            ends
         });
         let refused = |source| RouterError::Thread {
             route: route.name.clone(),
@@ -301,7 +371,7 @@ impl OpenRoute {
         thread.handle = Some(handle.map_err(refused)?);
         let running = RunningRoute {
             route,
-            passage,
+            memory,
             tally,
             thread,
         };
@@ -313,8 +383,9 @@ impl OpenRoute {
     fn live(
         mut self,
         ready: &ChannelStart<Result<(), String>>,
-        begins: &ChannelEnd<()>,
+        begins: &ChannelEnd<OpenEnds>,
         end: &AtomicBool,
+        ends: &mut Option<OpenEnds>,
     ) -> Result<(), String> {
         let priority = self.route.priority.map_or(Ok(()), make_current_thread_fifo);
         let priority = priority.map_err(|error| error.to_string());
@@ -322,66 +393,111 @@ impl OpenRoute {
         let _ = ready.send(priority.clone());
         priority?;
         match begins.recv() {
-            Ok(()) => self.run(end),
+            Ok(begun) => self.run(ends.insert(begun), end),
             Err(_) => Ok(()),
         }
     }
 
     /// Passes messages on until `end` is set and none waits.
-    fn run(&mut self, end: &AtomicBool) -> Result<(), String> {
+    fn run(&mut self, ends: &mut OpenEnds, end: &AtomicBool) -> Result<(), String> {
         loop {
             // Read before the queue: what came before the end was called for is passed on.
             let is_end = end.load(Ordering::Acquire);
-            while self.pass_one().map_err(|error| error.to_string())? {}
+            while self.pass_one(ends).map_err(|error| error.to_string())? {}
             if is_end {
                 return Ok(());
             }
-            self.receiver
+            ends.receiver
                 .wait(Some(ATTENTION))
                 .map_err(|error| error.to_string())?;
         }
     }
 
     /// Passes on the message that waits the longest; without one, `false`.
-    fn pass_one(&mut self) -> Result<bool, TransportError> {
+    fn pass_one(&mut self, ends: &mut OpenEnds) -> Result<bool, TransportError> {
         let Self {
             route,
-            receiver,
-            sender,
-            passage,
+            memory,
             tally,
+            clock,
+            observer,
         } = self;
-        receiver.take(&mut |message| match route.form {
-            RouteForm::Headed => pass_headed(message, passage, sender.as_mut(), tally),
-            RouteForm::Opaque => pass_opaque(message, sender.as_mut(), tally),
+        let OpenEnds { receiver, sender } = ends;
+        receiver.take(&mut |message| {
+            let now = clock.now();
+            let headed = match route.form {
+                RouteForm::Headed => judged(message, now, memory, tally),
+                RouteForm::Opaque => unread(message, now, memory, tally),
+            };
+            let Some((header, payload)) = headed else {
+                return;
+            };
+            match sender.send(&header, payload) {
+                Ok(()) => count(&tally.passed),
+                Err(_) => return count(&tally.failures),
+            }
+            if let (Some(observer), Ok((header, _))) = (&*observer, MessageHeader::decode(message))
+            {
+                observer.passed(&route.name, &header, now);
+            }
         })
     }
 }
 
-fn pass_headed(message: &[u8], passage: &Mutex<Passage>, sender: &mut dyn Sender, tally: &Tally) {
-    let Ok((header, payload)) = Header::decode(message) else {
-        return count(&tally.garbage);
+type HeadedMessage<'m> = ([u8; HEADER_LENGTH], &'m [u8]);
+
+/// The message as it goes on, if it does.
+fn judged<'m>(
+    message: &'m [u8],
+    now: Instant,
+    memory: &RouteMemory,
+    tally: &Tally,
+) -> Option<HeadedMessage<'m>> {
+    let Ok((header, payload)) = MessageHeader::decode(message) else {
+        count(&tally.garbage);
+        return None;
     };
-    let verdict = locked(passage).judge(&header);
-    match verdict {
-        Verdict::Pass(header) => send(&header.encode(), payload, sender, tally),
+    match locked(&memory.passage).judge(&header) {
+        Verdict::Pass(header) if memory.admits(&header, now) => {
+            return Some((header.encode(), payload));
+        }
+        Verdict::Pass(_) => count(&tally.violations),
         Verdict::Refuse(Refusal::Repeated) => count(&tally.repeated),
         Verdict::Refuse(Refusal::Hops) => count(&tally.hops),
         Verdict::Refuse(Refusal::Topic) => count(&tally.garbage),
     }
+    None
 }
 
-fn pass_opaque(message: &[u8], sender: &mut dyn Sender, tally: &Tally) {
-    match message.split_first_chunk::<HEADER_LENGTH>() {
-        Some((header, payload)) => send(header, payload, sender, tally),
-        None => count(&tally.garbage),
+/// The message as it came, if the contract admits it.
+fn unread<'m>(
+    message: &'m [u8],
+    now: Instant,
+    memory: &RouteMemory,
+    tally: &Tally,
+) -> Option<HeadedMessage<'m>> {
+    let Some((header, payload)) = message.split_first_chunk::<HEADER_LENGTH>() else {
+        count(&tally.garbage);
+        return None;
+    };
+    if !memory.admits_bytes(payload.len(), now) {
+        count(&tally.violations);
+        return None;
     }
+    Some((*header, payload))
 }
 
-fn send(header: &[u8; HEADER_LENGTH], payload: &[u8], sender: &mut dyn Sender, tally: &Tally) {
-    match sender.send(header, payload) {
-        Ok(()) => count(&tally.passed),
-        Err(_) => count(&tally.failures),
+impl RouteMemory {
+    /// Whether the contract admits the message. Signs of life and farewells are no traffic that it counts.
+    fn admits(&self, header: &MessageHeader, now: Instant) -> bool {
+        let is_traffic = matches!(header.kind, MessageKind::Data | MessageKind::Dispose);
+        let length = usize::try_from(header.payload_length).unwrap_or(usize::MAX);
+        !is_traffic || self.admits_bytes(length, now)
+    }
+
+    fn admits_bytes(&self, length: usize, now: Instant) -> bool {
+        let regulator = self.regulator.as_ref();
+        regulator.is_none_or(|regulator| locked(regulator).admit(now, length).is_ok())
     }
 }
 

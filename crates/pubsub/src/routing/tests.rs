@@ -1,7 +1,7 @@
 //! What routes let pass, and which tables there are.
 
 use proptest::prelude::*;
-use tailbound_messages::{Header, MessageKind, Quality, Reliability};
+use tailbound_messages::{MessageHeader, MessageKind, Reliability};
 use tailbound_time::Instant;
 
 use super::passage::{MOST_HOPS, Passage, Refusal, Verdict};
@@ -10,12 +10,9 @@ use crate::Topic;
 
 fn topic(name: &str) -> Topic {
     Topic {
-        name: name.to_owned(),
-        type_name: "frame".to_owned(),
-        longest: 1024,
         publishers: 2,
         subscribers: 2,
-        quality: Quality::default(),
+        ..Topic::new(name, "frame", 1024)
     }
 }
 
@@ -94,8 +91,8 @@ fn ends_that_do_not_fit_are_refused() {
     assert_eq!(RouteTable::new(twice), Err(RouteError::Repetition { name }));
 }
 
-fn header(kind: MessageKind, source: u64, sequence: u64, time: u64) -> Header {
-    Header {
+fn header(kind: MessageKind, source: u64, sequence: u64, time: u64) -> MessageHeader {
+    MessageHeader {
         kind,
         hops_left: MOST_HOPS,
         topic: 1,
@@ -112,15 +109,15 @@ fn header(kind: MessageKind, source: u64, sequence: u64, time: u64) -> Header {
 fn a_message_keeps_all_but_topic_and_hops() {
     let mut passage = Passage::new(1, 2, 4);
     let sent = header(MessageKind::Dispose, 9, 3, 100);
-    let expected = Header {
+    let expected = MessageHeader {
         topic: 2,
         hops_left: MOST_HOPS - 1,
         ..sent
     };
     assert_eq!(passage.judge(&sent), Verdict::Pass(expected));
-    let other = Header { topic: 5, ..sent };
+    let other = MessageHeader { topic: 5, ..sent };
     assert_eq!(passage.judge(&other), Verdict::Refuse(Refusal::Topic));
-    let tired = Header {
+    let tired = MessageHeader {
         hops_left: 0,
         sequence: 4,
         ..sent
