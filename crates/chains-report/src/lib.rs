@@ -151,6 +151,7 @@ fn cells(row: &ChainRow, time: &ChainTime) -> Vec<Cell> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use tailbound_distribution::{Evidence, Provenance};
 

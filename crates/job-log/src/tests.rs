@@ -1,4 +1,5 @@
 //! Logs are read as they are written, and chains measure what happened.
+#![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
 use tailbound_time::{Duration, Instant};

@@ -1,4 +1,5 @@
 //! Routers between data spaces of one process.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,5 @@
 //! What routes let pass, and which tables there are.
+#![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
 use tailbound_messages::{MessageHeader, MessageKind, Reliability};
