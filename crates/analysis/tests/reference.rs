@@ -12,7 +12,7 @@ const BEGIN: &str =
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 36] = [
+const SECTIONS: [(&str, &str); 42] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
     ("HostOverheads", "`[hosts.NAME.overheads]`"),
@@ -63,6 +63,12 @@ const SECTIONS: [(&str, &str); 36] = [
     ("Mode", "`[modes.NAME]`"),
     ("Trigger", "`[[modes.NAME.triggers]]`"),
     ("ModeChanges", "`[mode_changes]`"),
+    ("TopicDescription", "`[topics.NAME]`"),
+    ("Quality", "`quality` of a topic"),
+    ("Liveliness", "`liveliness` of a quality"),
+    ("Contract", "`contract` of a topic"),
+    ("Delay", "`delay` of a topic"),
+    ("Chain", "`[chains.NAME]`"),
     ("Experiment", "`[experiment]`"),
     ("Variant", "`[[experiment.variants]]`"),
 ];

@@ -4,8 +4,16 @@
 //! Topics join the own tasks of domains ([`tailbound_model::Task`]), named `DOMAIN/TASK`. The crate reads and checks the
 //! tables; analysis, simulation and programs take them from it.
 
+mod chain_check;
+mod chain_links;
 mod chains;
+mod task_name;
+mod topic_check;
 mod topics;
+mod traffic;
 
+pub use chain_links::{ChainLink, PathFault, ReadRule};
 pub use chains::{Chain, Chains};
+pub use task_name::TaskName;
 pub use topics::{Delay, TopicDescription, Topics, TransportKind};
+pub use traffic::{Excess, Traffic};

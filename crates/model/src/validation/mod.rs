@@ -111,6 +111,11 @@ impl<'a> Check<'a> {
         self.tree.names(table)
     }
 
+    /// The names in the table at `place`, those of a wrong shape included.
+    pub fn names_at(&self, place: &KeyPath) -> Vec<&'a str> {
+        self.tree.names_at(place)
+    }
+
     /// Adds an error.
     pub fn error(
         &mut self,
