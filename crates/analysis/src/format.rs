@@ -1,10 +1,13 @@
 //! The format of the descriptions that this system reads.
 
 use tailbound_model::{DescriptionFormat, SectionKind};
-use tailbound_topics::{Chains, Topics};
+use tailbound_topics::{Chains, Routes, Topics};
 
 /// The core of the format with the sections of subsystems: a new one is a line here, `SectionKind::of::<S>()`.
 ///
 /// The list is here, below every crate that reads a file and above every crate that may define a section.
-pub static FORMAT: DescriptionFormat =
-    DescriptionFormat::with(&[SectionKind::of::<Topics>(), SectionKind::of::<Chains>()]);
+pub static FORMAT: DescriptionFormat = DescriptionFormat::with(&[
+    SectionKind::of::<Topics>(),
+    SectionKind::of::<Chains>(),
+    SectionKind::of::<Routes>(),
+]);

@@ -1,7 +1,7 @@
 //! What the program of a domain does: its tasks, and the topics that they read and publish.
 
-use tailbound_messages::Quality;
 use tailbound_model::{Arrivals, Description, Task};
+use tailbound_pubsub::TransportError;
 use tailbound_time::Duration;
 use tailbound_topics::{TopicDescription, Topics};
 
@@ -112,20 +112,26 @@ impl PlannedTask {
 }
 
 impl PlannedTopic {
+    pub(crate) fn refused(&self, source: TransportError) -> ProgramError {
+        ProgramError::Topic {
+            topic: self.name.clone(),
+            source,
+        }
+    }
+
     /// The topic for a transport.
     pub fn topic(&self) -> tailbound_pubsub::Topic {
         let description = &self.description;
         let count = |names: usize| u32::try_from(names).unwrap_or(u32::MAX);
         let subscribers = description.subscribers.len() + description.released.len();
         tailbound_pubsub::Topic {
-            name: self.name.clone(),
+            name: description.name.clone().unwrap_or_else(|| self.name.clone()),
             type_name: description.type_name.clone().unwrap_or_else(|| self.name.clone()),
             longest: usize::try_from(description.size).unwrap_or(usize::MAX),
             publishers: count(description.publishers.len()),
             subscribers: count(subscribers),
-            quality: Quality {
-                ..description.quality
-            },
+            quality: description.quality,
+            contract: description.contract,
         }
     }
 }

@@ -7,7 +7,7 @@ use tailbound_job_log::{JobLog, LoggedJob, MessageId};
 use tailbound_linux::clock::{Monotonic, sleep_until, thread_cpu_time};
 use tailbound_measurement::synthetic::work_until;
 use tailbound_model::InputFiles;
-use tailbound_pubsub::{Origin, Publisher, Subscriber};
+use tailbound_pubsub::{DataOrigin, IncomingMessage, PublishError, Publisher, Subscriber};
 use tailbound_simulator::hierarchy::JobSource;
 use tailbound_simulator::workload::DrawnJobs;
 use tailbound_time::{Clock, Duration, Instant};
@@ -34,7 +34,9 @@ pub struct PlayedTask {
     pub unlogged: u64,
     /// The releases that a task with a clock left out, because the job before had not ended a whole period later.
     pub skipped: u64,
-    /// The first failure of a transport.
+    /// The messages that were not sent, because the contract of a topic does not admit them.
+    pub violations: u64,
+    /// The failure of a transport that ended the task.
     pub failure: Option<String>,
 }
 
@@ -75,7 +77,7 @@ struct Player<'a> {
     task: &'a PlannedTask,
     jobs: DrawnJobs<'a>,
     releasing: Option<Subscriber>,
-    reads: Vec<Subscriber>,
+    reads: Vec<Reader>,
     publishers: Vec<Publisher>,
     /// The bytes of the messages of each topic.
     payloads: Vec<Vec<u8>>,
@@ -87,6 +89,40 @@ struct Player<'a> {
 struct ReadMessage {
     id: MessageId,
     origin: Instant,
+}
+
+/// The newest value of a topic: a message stays until a newer one comes.
+struct Reader {
+    subscriber: Subscriber,
+    newest: Option<ReadMessage>,
+}
+
+impl Reader {
+    fn new(subscriber: Subscriber) -> Self {
+        Self {
+            subscriber,
+            newest: None,
+        }
+    }
+
+    fn newest(&mut self) -> Result<Option<ReadMessage>, String> {
+        let Self { subscriber, newest } = self;
+        let mut read = || subscriber.take(|message| *newest = Some(ReadMessage::of(message)));
+        while read().map_err(|error| error.to_string())? {}
+        Ok(self.newest)
+    }
+}
+
+impl ReadMessage {
+    fn of(message: &IncomingMessage<'_>) -> Self {
+        Self {
+            id: MessageId {
+                source: message.header.source,
+                sequence: message.header.sequence,
+            },
+            origin: message.header.origin_time,
+        }
+    }
 }
 
 impl<'a> Player<'a> {
@@ -102,7 +138,8 @@ impl<'a> Player<'a> {
         let jobs = DrawnJobs::of_tasks(drawn, HORIZON, plan.seed, inputs)?;
         let mut subscriber = |topic| spaces.subscriber(topic);
         let releasing = task.releasing.as_ref().map(&mut subscriber).transpose()?;
-        let reads = task.reads.iter().map(subscriber).collect::<Result<_, _>>()?;
+        let reads = task.reads.iter().map(|topic| Ok(Reader::new(subscriber(topic)?)));
+        let reads = reads.collect::<Result<_, ProgramError>>()?;
         let publishers = task.publishes.iter().map(|topic| spaces.publisher(topic));
         let payloads = task.publishes.iter().map(|topic| vec![0; topic.topic().longest]);
         Ok(Self {
@@ -121,6 +158,7 @@ impl<'a> Player<'a> {
                 },
                 unlogged: 0,
                 skipped: 0,
+                violations: 0,
                 failure: None,
             },
         })
@@ -158,10 +196,7 @@ impl<'a> Player<'a> {
                 return Ok(());
             };
             let mut message = None;
-            let came = releasing.take(|content| message = Some(ReadMessage {
-                id: MessageId { source: content.header.source, sequence: content.header.sequence },
-                origin: content.header.origin_time,
-            }));
+            let came = releasing.take(|content| message = Some(ReadMessage::of(content)));
             if !came.map_err(|error| error.to_string())? {
                 releasing.wait(Some(ATTENTION)).map_err(|error| error.to_string())?;
                 continue;
@@ -184,8 +219,8 @@ impl<'a> Player<'a> {
         if is_released {
             read.push(message.map(|message| message.id));
         }
-        for subscriber in &mut self.reads {
-            let newest = newest(subscriber)?;
+        for reader in &mut self.reads {
+            let newest = reader.newest()?;
             read.push(newest.map(|message| message.id));
             let older = newest.map(|message| message.origin);
             origin = origin.into_iter().chain(older).min();
@@ -194,9 +229,16 @@ impl<'a> Player<'a> {
         let mut published = Vec::with_capacity(self.publishers.len());
         for (publisher, payload) in self.publishers.iter_mut().zip(&self.payloads) {
             let origin = origin.unwrap_or(start);
-            let sent = publisher.publish_from(Origin::at(origin), payload);
-            let sequence = sent.map_err(|error| error.to_string())?;
-            published.push(Some(MessageId { source: publisher.source(), sequence }));
+            let (source, sequence) = (publisher.source(), publisher.sequence());
+            let sent = publisher.publish_from(DataOrigin::at(origin), payload);
+            published.push(match sent {
+                Ok(()) => Some(MessageId { source, sequence }),
+                Err(PublishError::Contract { .. }) => {
+                    self.played.violations += 1;
+                    None
+                }
+                Err(error) => return Err(error.to_string()),
+            });
         }
         let end = Monotonic.now();
         if self.played.log.jobs.len() < MOST_LOGGED {
@@ -206,11 +248,6 @@ impl<'a> Player<'a> {
         }
         Ok(())
     }
-}
-
-/// The newest message that a subscriber has or had; a topic keeps its last value.
-fn newest(subscriber: &mut Subscriber) -> Result<Option<ReadMessage>, String> {
-    todo()
 }
 
 /// Sleeps until `release`; whether the task goes on then.

@@ -14,7 +14,7 @@ use crate::{TopicDescription, Topics};
 #[serde(transparent)]
 pub struct Routes(
     #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
-    pub BTreeMap<String, RouteDescription>,
+    pub  BTreeMap<String, RouteDescription>,
 );
 
 /// A route from a topic to another one.
@@ -79,11 +79,17 @@ impl Section for Routes {
                 );
             }
         }
-        let joins = self.0.values().map(|route| (route.from.as_str(), route.to.as_str()));
+        let joins = self
+            .0
+            .values()
+            .map(|route| (route.from.as_str(), route.to.as_str()));
         if let Some(places) = circle(joins) {
             check.error(
                 &KeyPath::root().key(Self::KEY),
-                format!("a message would come back to where it was: {}", places.join(" -> ")),
+                format!(
+                    "a message would come back to where it was: {}",
+                    places.join(" -> ")
+                ),
                 "leave one of these routes out",
             );
         }
@@ -126,7 +132,10 @@ fn ends(
     if from.size > to.size {
         check.error(
             &place.key("to"),
-            format!("messages of {} bytes come, and {} bytes fit", from.size, to.size),
+            format!(
+                "messages of {} bytes come, and {} bytes fit",
+                from.size, to.size
+            ),
             format!("make topics.{}.size at least {}", route.to, from.size),
         );
     }

@@ -1,6 +1,7 @@
 //! The checks of `[topics]` against the rest of the description.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
 
 use tailbound_messages::Contract;
 use tailbound_model::{ArrivalCurve, Arrivals, Check, KeyPath, Section, Task};
@@ -25,8 +26,42 @@ impl Section for Topics {
             hosts(check, &place, topic);
             promises(check, &place, topic);
         }
+        data_spaces(self, check);
         released_once(self, check);
         no_loop_of_releases(self, check);
+    }
+}
+
+/// Checks addresses, and that two topics of one data space have two names there.
+fn data_spaces(topics: &Topics, check: &mut Check<'_>) {
+    let mut names = BTreeMap::new();
+    for (key, topic) in &topics.0 {
+        let place = KeyPath::root().key(Topics::KEY).key(key);
+        if let Some(address) = &topic.address {
+            let here = place.key("address");
+            if topic.transport != TransportKind::Udp {
+                check.error(
+                    &here,
+                    "only datagrams have an address",
+                    "leave it out, or write transport = \"udp\"",
+                );
+            } else if address.parse::<SocketAddrV4>().is_err() {
+                check.error(
+                    &here,
+                    format!("\"{address}\" is no IPv4 address with a port"),
+                    "write the address of the interface, such as \"127.0.0.1:7410\"",
+                );
+            }
+        }
+        let name = topic.name.as_ref().unwrap_or(key);
+        let space = (topic.transport, &topic.address, name);
+        if let Some(earlier) = names.insert(space, key) {
+            check.error(
+                &place,
+                format!("topic `{earlier}` has the name `{name}` in the same data space"),
+                "give one of them another `name`, `address` or `transport`",
+            );
+        }
     }
 }
 

@@ -37,8 +37,11 @@ pub struct TopicDescription {
     /// What carries the messages.
     #[serde(default)]
     pub transport: TransportKind,
-    /// The address at which subscribers listen, as `ADDRESS:PORT`: one of theirs, or a multicast group (transport `udp`). By
-    /// default, a multicast group that follows from the topic's name, on the loopback interface.
+    /// The name in its data space, which is its transport and address; by default the name of the table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The IPv4 address of the network interface and the port of the datagrams, as `ADDRESS:PORT` (transport `udp`). Each
+    /// topic has a multicast group of its own there. By default 127.0.0.1:7410, which stays on the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// The qualities of delivery.
@@ -64,7 +67,20 @@ pub struct Delay {
 }
 
 /// What carries messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum TransportKind {
     /// Shared memory on one host (iceoryx2).

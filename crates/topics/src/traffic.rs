@@ -182,7 +182,7 @@ mod tests {
             bytes: None,
             interval: ms(100),
             least_distance: ms(5),
-            violation: tailbound_messages::Violation::Drop,
+            violation: tailbound_messages::ExcessRule::Drop,
         };
         let traffic = Traffic::of_contract(&contract).unwrap();
         let most = |window| traffic.most(ms(window));

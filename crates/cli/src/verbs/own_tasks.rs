@@ -39,6 +39,9 @@ fn remarks(task: &PlayedTask) -> impl Iterator<Item = String> {
             task.unlogged
         )
     });
+    let violations = (task.violations > 0).then(|| {
+        format!("{} messages were not sent: the contract of their topic does not admit them", task.violations)
+    });
     let failure = task.failure.clone();
-    [skipped, unlogged, failure].into_iter().flatten()
+    [skipped, unlogged, violations, failure].into_iter().flatten()
 }
