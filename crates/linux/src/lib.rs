@@ -7,6 +7,7 @@ pub mod capabilities;
 pub mod cgroup;
 pub mod clock;
 pub mod control_socket;
+pub mod datagrams;
 pub mod file_room;
 pub mod host_facts;
 pub mod host_managers;

@@ -34,6 +34,7 @@ mod publisher;
 pub mod routing;
 mod subscriber;
 mod transport;
+pub mod udp;
 mod wall_clock;
 
 pub use data_space::{DataSpace, SharedClock};
@@ -42,4 +43,5 @@ pub use publisher::{DataOrigin, PublishError, Publisher};
 pub use subscriber::{IncomingMessage, Subscriber, SubscriberThread};
 pub use tailbound_messages as messages;
 pub use transport::{Receiver, Sender, Topic, Transport, TransportError, TransportTraits};
+pub use udp::{Udp, UdpRoute};
 pub use wall_clock::WallClock;

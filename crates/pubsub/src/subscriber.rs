@@ -168,6 +168,11 @@ impl Subscriber {
         self.reception.counts()
     }
 
+    /// The messages or datagrams that the kernel or the middleware dropped for want of room, where it counts them.
+    pub fn dropped_by_transport(&self) -> Option<u64> {
+        self.receiver.dropped()
+    }
+
     /// Starts a thread that waits for messages and events, and calls back with each. It ends with the guard.
     ///
     /// # Errors

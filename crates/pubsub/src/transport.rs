@@ -98,6 +98,12 @@ pub trait Receiver: Send {
     /// # Errors
     /// If the transport failed.
     fn wait(&mut self, limit: Option<Duration>) -> Result<bool, TransportError>;
+
+    /// The messages or datagrams that the kernel or the middleware dropped on the way to this receiver for want of room, where
+    /// it counts them. What an older message lost to a newer one is not among them.
+    fn dropped(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Why a transport did not do its work.

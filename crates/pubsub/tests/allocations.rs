@@ -5,7 +5,7 @@ use std::sync::Arc;
 use allocation_counter::measure;
 use tailbound_linux::clock::Monotonic;
 use tailbound_pubsub::messages::{Contract, ExcessRule};
-use tailbound_pubsub::{DataSpace, InProcess, Topic, Transport};
+use tailbound_pubsub::{DataSpace, InProcess, Topic, Transport, Udp};
 use tailbound_time::Duration;
 
 /// Publishes and takes over a transport; fails if one of a thousand messages allocates.
@@ -44,4 +44,12 @@ pub fn check_allocations(transport: Box<dyn Transport>) {
 #[test]
 fn a_message_within_a_process_allocates_nothing() {
     check_allocations(Box::new(InProcess::default()));
+}
+
+#[test]
+fn a_message_in_a_datagram_allocates_nothing() {
+    check_allocations(Box::new(Udp::multicast(
+        std::net::Ipv4Addr::LOCALHOST,
+        47_011,
+    )));
 }

@@ -4,3 +4,4 @@
 mod allocations;
 mod conformance;
 mod space;
+mod unicast;

@@ -6,7 +6,9 @@ mod faults;
 mod lives;
 mod stage;
 
-use tailbound_pubsub::{InProcess, Transport};
+use std::net::Ipv4Addr;
+
+use tailbound_pubsub::{InProcess, Transport, Udp};
 
 /// How the suite gets a transport.
 pub trait TransportMaker {
@@ -97,4 +99,30 @@ impl TransportMaker for InProcessMaker {
 #[test]
 fn the_transport_within_a_process_conforms() {
     check(&InProcessMaker(InProcess::default()));
+}
+
+struct MulticastMaker {
+    port: u16,
+}
+
+impl TransportMaker for MulticastMaker {
+    fn make(&self) -> Box<dyn Transport> {
+        Box::new(Udp::multicast(Ipv4Addr::LOCALHOST, self.port))
+    }
+
+    fn delivers_at_once(&self) -> bool {
+        true
+    }
+
+    fn topics(&self) -> usize {
+        100
+    }
+}
+
+#[test]
+fn multicast_datagrams_conform() {
+    // A port of which no other test of the host makes use now.
+    let port = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = port.local_addr().unwrap().port();
+    check(&MulticastMaker { port });
 }

@@ -1,0 +1,244 @@
+//! The receiving side of a topic over datagrams.
+
+use std::net::UdpSocket;
+
+use tailbound_linux::datagrams::{
+    DATAGRAMS_AT_ONCE, DatagramSlots, dropped_datagrams, receive_datagrams, wait_for_datagram,
+};
+use tailbound_time::Duration;
+
+use super::fragment::{Fragment, FragmentAssembly};
+use super::{LONGEST_DATAGRAM, NAME};
+use crate::data_space::longest_message;
+use crate::{Receiver, Topic, TransportError};
+
+/// Limits of waits from this length on are left to the socket's own timeout, which is a tick of the kernel coarse, and saves
+/// the call that waits more finely.
+const COARSE_LIMIT: Duration = Duration::from_millis(50);
+
+/// Receives messages of one datagram each, straight into the slots of the history.
+pub(super) struct DatagramReceiver {
+    inlet: DatagramInlet,
+    history: usize,
+    first: usize,
+    count: usize,
+    /// Whether what waits was received just now, for the call of `take` that follows `wait`.
+    fresh: bool,
+}
+
+/// A socket and the slots that it is read into.
+struct DatagramInlet {
+    socket: UdpSocket,
+    slots: DatagramSlots,
+    timeout: Option<Duration>,
+    /// The number of receptions that empty a full buffer. A flood that comes faster than it is read does not hold up the
+    /// subscriber for longer.
+    most_receptions: usize,
+}
+
+impl DatagramReceiver {
+    pub(super) fn new(socket: UdpSocket, room: usize, topic: &Topic) -> Self {
+        let history = topic.quality.history as usize;
+        // A datagram longer than a message shows by the byte that it has more.
+        let slots = DatagramSlots::new(history + DATAGRAMS_AT_ONCE, longest_message(topic) + 1);
+        Self {
+            inlet: DatagramInlet::new(socket, room, slots),
+            history,
+            first: 0,
+            count: 0,
+            fresh: false,
+        }
+    }
+
+    /// Reads the socket until it is empty. Datagrams beyond the history take the places of the oldest ones.
+    fn drain(&mut self, waits: bool) -> Result<(), TransportError> {
+        let slots = self.inlet.slots.count();
+        let mut waits = waits;
+        for _ in 0..self.inlet.most_receptions {
+            let next = (self.first + self.count) % slots;
+            let most = (slots - self.count)
+                .min(self.history + 1)
+                .min(DATAGRAMS_AT_ONCE);
+            let received = self.inlet.receive(next, most, waits)?;
+            waits = false;
+            self.count += received;
+            let excess = self.count.saturating_sub(self.history);
+            self.first = (self.first + excess) % slots;
+            self.count -= excess;
+            if received < most {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Receiver for DatagramReceiver {
+    fn take(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<bool, TransportError> {
+        if !std::mem::take(&mut self.fresh) {
+            self.drain(false)?;
+        }
+        if self.count == 0 {
+            return Ok(false);
+        }
+        let place = self.first;
+        self.first = (self.first + 1) % self.inlet.slots.count();
+        self.count -= 1;
+        visit(self.inlet.slots.datagram(place));
+        Ok(true)
+    }
+
+    fn wait(&mut self, limit: Option<Duration>) -> Result<bool, TransportError> {
+        if self.count > 0 {
+            return Ok(true);
+        }
+        if !self.inlet.waits_in_receive(limit)? {
+            return self.inlet.wait(limit);
+        }
+        loop {
+            self.drain(true)?;
+            self.fresh = self.count > 0;
+            if self.fresh || limit.is_some() {
+                return Ok(self.fresh);
+            }
+        }
+    }
+
+    fn dropped(&self) -> Option<u64> {
+        dropped_datagrams(&self.inlet.socket).ok()
+    }
+}
+
+/// Receives messages of one datagram or of several, and keeps those that are whole.
+pub(super) struct FragmentReceiver {
+    inlet: DatagramInlet,
+    assembly: FragmentAssembly,
+    messages: Vec<Vec<u8>>,
+    first: usize,
+    count: usize,
+}
+
+impl FragmentReceiver {
+    pub(super) fn new(socket: UdpSocket, room: usize, topic: &Topic) -> Self {
+        let longest = longest_message(topic);
+        let history = topic.quality.history as usize;
+        let slots = DatagramSlots::new(DATAGRAMS_AT_ONCE, LONGEST_DATAGRAM);
+        Self {
+            inlet: DatagramInlet::new(socket, room, slots),
+            assembly: FragmentAssembly::new(topic.publishers as usize, longest),
+            messages: (0..history).map(|_| Vec::with_capacity(longest)).collect(),
+            first: 0,
+            count: 0,
+        }
+    }
+
+    fn drain(&mut self) -> Result<(), TransportError> {
+        for _ in 0..self.inlet.most_receptions {
+            let received = self.inlet.receive(0, DATAGRAMS_AT_ONCE, false)?;
+            for slot in 0..received {
+                self.add(slot);
+            }
+            if received < DATAGRAMS_AT_ONCE {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, slot: usize) {
+        let datagram = self.inlet.slots.datagram(slot);
+        let message = match Fragment::decode(datagram) {
+            Some((head, part)) => match self.assembly.add(&head, part) {
+                Some(message) => message,
+                None => return,
+            },
+            None => datagram,
+        };
+        let history = self.messages.len();
+        let place = (self.first + self.count) % history;
+        match self.count == history {
+            true => self.first = (self.first + 1) % history,
+            false => self.count += 1,
+        }
+        let kept = &mut self.messages[place];
+        kept.clear();
+        // Garbage may be longer than a message; what follows shows that it is garbage by its length.
+        let length = message.len().min(kept.capacity());
+        kept.extend_from_slice(&message[..length]);
+    }
+}
+
+impl Receiver for FragmentReceiver {
+    fn take(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<bool, TransportError> {
+        self.drain()?;
+        if self.count == 0 {
+            return Ok(false);
+        }
+        let place = self.first;
+        self.first = (self.first + 1) % self.messages.len();
+        self.count -= 1;
+        visit(&self.messages[place]);
+        Ok(true)
+    }
+
+    fn wait(&mut self, limit: Option<Duration>) -> Result<bool, TransportError> {
+        if self.count > 0 {
+            return Ok(true);
+        }
+        self.inlet.wait(limit)
+    }
+
+    fn dropped(&self) -> Option<u64> {
+        dropped_datagrams(&self.inlet.socket).ok()
+    }
+}
+
+impl DatagramInlet {
+    fn new(socket: UdpSocket, room: usize, slots: DatagramSlots) -> Self {
+        // The kernel's structure for a datagram is no smaller than this.
+        const LEAST_CHARGE: usize = 256;
+        Self {
+            socket,
+            slots,
+            timeout: None,
+            // A reception that is not the last one receives at least two datagrams.
+            most_receptions: room / LEAST_CHARGE / 2 + 1,
+        }
+    }
+
+    fn receive(&mut self, first: usize, most: usize, waits: bool) -> Result<usize, TransportError> {
+        receive_datagrams(&self.socket, &mut self.slots, first, most, waits).map_err(failed)
+    }
+
+    /// Whether a wait of this length is left to the socket's timeout, which is set then.
+    fn waits_in_receive(&mut self, limit: Option<Duration>) -> Result<bool, TransportError> {
+        if limit.is_some_and(|limit| limit < COARSE_LIMIT) {
+            return Ok(false);
+        }
+        if self.timeout != limit {
+            let timeout = limit.map(|limit| std::time::Duration::from_nanos(limit.as_nanos()));
+            self.socket.set_read_timeout(timeout).map_err(failed)?;
+            self.timeout = limit;
+        }
+        Ok(true)
+    }
+
+    fn wait(&self, limit: Option<Duration>) -> Result<bool, TransportError> {
+        // A wait without limit is one of many limits, since a signal ends each of them.
+        const LONG: Duration = Duration::from_secs(3_600);
+        loop {
+            let ready = wait_for_datagram(&self.socket, limit.unwrap_or(LONG)).map_err(failed)?;
+            if ready || limit.is_some() {
+                return Ok(ready);
+            }
+        }
+    }
+}
+
+fn failed(error: std::io::Error) -> TransportError {
+    TransportError::Refused {
+        transport: NAME,
+        attempt: "receive a datagram".to_owned(),
+        reason: error.to_string(),
+    }
+}
