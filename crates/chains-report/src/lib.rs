@@ -54,7 +54,7 @@ impl ChainTime {
         // Of an interval its end counts: a longer time is the safe one.
         let end =
             |interval: Option<Interval>| interval.and_then(|it| it.high).map(Duration::as_nanos);
-        let beyond = limit.map(|limit| {
+        let beyond = limit.filter(|_| times.count() != Some(0)).map(|limit| {
             let (low, _) = times.cdf(limit);
             ((1.0 - low) * 1e6).round().clamp(0.0, 1e6) as u64
         });

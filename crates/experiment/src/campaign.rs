@@ -15,6 +15,7 @@ use tailbound_time::Duration;
 use crate::band_history::BandHistory;
 use crate::calibration_record::CalibrationRecord;
 use crate::calibrations::{Calibrating, Condition, RoundCounts};
+use crate::chain_runs::remove_job_logs;
 use crate::host_check::{Obstacle, obstacle_of_run};
 use crate::host_set::HostSet;
 use crate::programs::Surroundings;
@@ -267,6 +268,7 @@ fn calibrated_testbed<'a>(
         out: crate::programs::absolute(&options.out),
         executable: options.executable.clone(),
     };
+    remove_job_logs(&surroundings.out)?;
     let mut testbed = Testbed::start(loaded, surroundings, calibrating.seed, calibrating.stop)?;
     testbed.calibration_scale = options.duration_scale;
     testbed.calibrations = calibrating.carry_out(&mut testbed, observer)?;

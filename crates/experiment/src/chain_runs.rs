@@ -1,6 +1,7 @@
 //! Chains of tasks in a run: the logs of jobs of the programs, cut to what was measured, and joined.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use tailbound_chains_report::{ChainRow, ChainTime};
@@ -28,6 +29,21 @@ pub struct MeasuredSpan {
 /// The folder of the logs of jobs, below that of the results.
 pub fn job_folder(out: &Path) -> PathBuf {
     out.join("jobs")
+}
+
+/// Removes the logs of an earlier run, to which those of the next one would be added.
+///
+/// # Errors
+/// If they cannot be removed.
+pub fn remove_job_logs(out: &Path) -> Result<(), ExperimentError> {
+    let folder = job_folder(out);
+    match std::fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(ExperimentError::Write {
+            file: folder.display().to_string(),
+            cause: error.to_string(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Whether programs of ours log jobs in a run of this description.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
+use std::time::Duration as Pause;
 
 use tailbound_enforcement::{LedgerSummary, ReservationRequest, Target};
 use tailbound_linux::clock::Monotonic;
@@ -298,7 +299,7 @@ impl Bench<'_> {
                 done: done.0 + (done.1 - done.0) * share,
                 begins: elapsed < STEP_OF_TIME,
             });
-            std::thread::sleep(left.min(STEP_OF_TIME).into());
+            std::thread::sleep(Pause::from_nanos(left.min(STEP_OF_TIME).as_nanos()));
         }
     }
 

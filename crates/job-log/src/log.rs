@@ -105,6 +105,11 @@ const TIMES: [&str; 3] = ["release_ns", "start_ns", "end_ns"];
 impl JobLog {
     /// Writes the log as CSV.
     pub fn to_csv(&self) -> String {
+        self.columns() + &self.rows()
+    }
+
+    /// The line with the columns.
+    fn columns(&self) -> String {
         let mut text = TIMES.join(",");
         for topic in &self.reads {
             text.push_str(&format!(",read:{topic}"));
@@ -113,6 +118,12 @@ impl JobLog {
             text.push_str(&format!(",published:{topic}"));
         }
         text.push('\n');
+        text
+    }
+
+    /// The lines of the jobs alone, to be added to a log of the same task.
+    pub fn rows(&self) -> String {
+        let mut text = String::new();
         for job in &self.jobs {
             let times = [job.release, job.start, job.end];
             let times = times.map(|time| time.as_nanos().to_string());

@@ -77,7 +77,10 @@ impl PlannedTask {
     fn of(domain: &str, name: &str, task: &Task, topics: &Topics) -> Result<Self, ProgramError> {
         let full = format!("{domain}/{name}");
         let of = |names: fn(&TopicDescription) -> &Vec<String>| {
-            let topics = topics.0.iter().filter(|(_, topic)| names(topic).contains(&full));
+            let topics = topics
+                .0
+                .iter()
+                .filter(|(_, topic)| names(topic).contains(&full));
             let topics = topics.map(|(name, topic)| PlannedTopic {
                 name: name.clone(),
                 description: topic.clone(),
@@ -125,8 +128,14 @@ impl PlannedTopic {
         let count = |names: usize| u32::try_from(names).unwrap_or(u32::MAX);
         let subscribers = description.subscribers.len() + description.released.len();
         tailbound_pubsub::Topic {
-            name: description.name.clone().unwrap_or_else(|| self.name.clone()),
-            type_name: description.type_name.clone().unwrap_or_else(|| self.name.clone()),
+            name: description
+                .name
+                .clone()
+                .unwrap_or_else(|| self.name.clone()),
+            type_name: description
+                .type_name
+                .clone()
+                .unwrap_or_else(|| self.name.clone()),
             longest: usize::try_from(description.size).unwrap_or(usize::MAX),
             publishers: count(description.publishers.len()),
             subscribers: count(subscribers),
@@ -138,11 +147,17 @@ impl PlannedTopic {
 
 /// All periods on which the phases of a system depend.
 fn periods(description: &Description) -> Vec<Duration> {
-    let tasks = description.domains.values().flat_map(|domain| domain.tasks.values());
+    let tasks = description
+        .domains
+        .values()
+        .flat_map(|domain| domain.tasks.values());
     let tasks = tasks.filter_map(|task| match task.arrivals {
         Arrivals::Periodic { period, .. } => Some(period),
         _ => None,
     });
-    let frames = description.hosts.values().filter_map(|host| host.major_frame);
+    let frames = description
+        .hosts
+        .values()
+        .filter_map(|host| host.major_frame);
     tasks.chain(frames).collect()
 }

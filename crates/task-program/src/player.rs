@@ -44,7 +44,11 @@ pub struct PlayedTask {
 ///
 /// # Errors
 /// If a topic cannot be opened or jobs cannot be drawn; then nothing has begun.
-pub fn play(plan: &ProgramPlan, inputs: &InputFiles, stop: &AtomicBool) -> Result<Vec<PlayedTask>, ProgramError> {
+pub fn play(
+    plan: &ProgramPlan,
+    inputs: &InputFiles,
+    stop: &AtomicBool,
+) -> Result<Vec<PlayedTask>, ProgramError> {
     let mut spaces = Spaces::default();
     let mut players = Vec::new();
     for task in &plan.tasks {
@@ -65,7 +69,9 @@ pub fn play(plan: &ProgramPlan, inputs: &InputFiles, stop: &AtomicBool) -> Resul
                 attempt: "start the thread of a task",
                 source,
             })?;
-            Ok(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            Ok(thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
         ended.collect()
     });
@@ -138,10 +144,16 @@ impl<'a> Player<'a> {
         let jobs = DrawnJobs::of_tasks(drawn, HORIZON, plan.seed, inputs)?;
         let mut subscriber = |topic| spaces.subscriber(topic);
         let releasing = task.releasing.as_ref().map(&mut subscriber).transpose()?;
-        let reads = task.reads.iter().map(|topic| Ok(Reader::new(subscriber(topic)?)));
+        let reads = task
+            .reads
+            .iter()
+            .map(|topic| Ok(Reader::new(subscriber(topic)?)));
         let reads = reads.collect::<Result<_, ProgramError>>()?;
         let publishers = task.publishes.iter().map(|topic| spaces.publisher(topic));
-        let payloads = task.publishes.iter().map(|topic| vec![0; topic.topic().longest]);
+        let payloads = task
+            .publishes
+            .iter()
+            .map(|topic| vec![0; topic.topic().longest]);
         Ok(Self {
             task,
             jobs,
@@ -153,7 +165,11 @@ impl<'a> Player<'a> {
                 name: task.name.clone(),
                 log: JobLog {
                     reads: task.read_names(),
-                    publishes: task.publishes.iter().map(|topic| topic.name.clone()).collect(),
+                    publishes: task
+                        .publishes
+                        .iter()
+                        .map(|topic| topic.name.clone())
+                        .collect(),
                     jobs: Vec::new(),
                 },
                 unlogged: 0,
@@ -180,7 +196,10 @@ impl<'a> Player<'a> {
                 return Ok(());
             }
             // A later job is due already: as in a control loop, this one is left out.
-            let next = self.jobs.next_release().map(|next| begin.saturating_add(Duration::from_nanos(next)));
+            let next = self
+                .jobs
+                .next_release()
+                .map(|next| begin.saturating_add(Duration::from_nanos(next)));
             if next.is_some_and(|next| next <= Monotonic.now()) {
                 self.played.skipped += 1;
                 continue;
@@ -198,7 +217,9 @@ impl<'a> Player<'a> {
             let mut message = None;
             let came = releasing.take(|content| message = Some(ReadMessage::of(content)));
             if !came.map_err(|error| error.to_string())? {
-                releasing.wait(Some(ATTENTION)).map_err(|error| error.to_string())?;
+                releasing
+                    .wait(Some(ATTENTION))
+                    .map_err(|error| error.to_string())?;
                 continue;
             }
             let Some(job) = message.and_then(|_| self.jobs.take()) else {
@@ -210,11 +231,17 @@ impl<'a> Player<'a> {
     }
 
     /// Reads, works, publishes, and writes it down.
-    fn carry_out(&mut self, release: Instant, message: Option<ReadMessage>, work: Duration) -> Result<(), String> {
+    fn carry_out(
+        &mut self,
+        release: Instant,
+        message: Option<ReadMessage>,
+        work: Duration,
+    ) -> Result<(), String> {
         let begun = thread_cpu_time();
         let start = Monotonic.now();
         let is_released = self.releasing.is_some();
-        let mut read: Vec<Option<MessageId>> = Vec::with_capacity(self.reads.len() + usize::from(is_released));
+        let mut read: Vec<Option<MessageId>> =
+            Vec::with_capacity(self.reads.len() + usize::from(is_released));
         let mut origin = message.map(|message| message.origin);
         if is_released {
             read.push(message.map(|message| message.id));
@@ -242,7 +269,13 @@ impl<'a> Player<'a> {
         }
         let end = Monotonic.now();
         if self.played.log.jobs.len() < MOST_LOGGED {
-            self.played.log.jobs.push(LoggedJob { release, start, end, read, published });
+            self.played.log.jobs.push(LoggedJob {
+                release,
+                start,
+                end,
+                read,
+                published,
+            });
         } else {
             self.played.unlogged += 1;
         }
@@ -258,7 +291,11 @@ fn sleep_or_stop(release: Instant, stop: &AtomicBool) -> Result<bool, String> {
         }
         let soon = Monotonic.now().saturating_add(ATTENTION);
         // A job that is due within a second is not woken for, in between, to look at `stop`.
-        let until = if release.saturating_since(soon) < Duration::from_secs(1) { release } else { soon };
+        let until = if release.saturating_since(soon) < Duration::from_secs(1) {
+            release
+        } else {
+            soon
+        };
         sleep_until(until).map_err(|error| error.to_string())?;
         if until == release {
             return Ok(!stop.load(Ordering::Relaxed));

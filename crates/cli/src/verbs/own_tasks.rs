@@ -1,9 +1,11 @@
 //! `tailbound internal own-tasks`: the own tasks of a domain, as a program in it.
 
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::Path;
 
 use tailbound_analysis::FORMAT;
-use tailbound_job_log::log_file_name;
+use tailbound_job_log::{JobLog, log_file_name};
 use tailbound_task_program::{PlayedTask, ProgramPlan, play};
 
 use crate::failure::Failure;
@@ -19,10 +21,22 @@ pub fn carry_out(domain: &str, folder: &Path, file: &Path) -> Result<(), Failure
     let played = play(&plan, &inputs, &stop).map_err(Failure::from_error)?;
     for task in &played {
         let file = folder.join(log_file_name(domain, &task.name));
-        std::fs::write(&file, task.log.to_csv()).map_err(Failure::from_error)?;
+        add_jobs(&file, &task.log).map_err(Failure::from_error)?;
         remarks(task).for_each(|remark| eprintln!("tailbound: {domain}/{}: {remark}", task.name));
     }
     Ok(())
+}
+
+/// Writes the log, or adds its jobs to those of an earlier program of the same run: a domain without a reservation is
+/// started for each repetition.
+fn add_jobs(file: &Path, log: &JobLog) -> io::Result<()> {
+    let text = if file.exists() {
+        log.rows()
+    } else {
+        log.to_csv()
+    };
+    let mut file = File::options().append(true).create(true).open(file)?;
+    file.write_all(text.as_bytes())
 }
 
 /// What the log of a task does not say.
@@ -40,8 +54,13 @@ fn remarks(task: &PlayedTask) -> impl Iterator<Item = String> {
         )
     });
     let violations = (task.violations > 0).then(|| {
-        format!("{} messages were not sent: the contract of their topic does not admit them", task.violations)
+        format!(
+            "{} messages were not sent: the contract of their topic does not admit them",
+            task.violations
+        )
     });
     let failure = task.failure.clone();
-    [skipped, unlogged, violations, failure].into_iter().flatten()
+    [skipped, unlogged, violations, failure]
+        .into_iter()
+        .flatten()
 }
