@@ -6,6 +6,7 @@
 pub mod admission;
 mod batches;
 mod cap;
+pub mod chains;
 mod cpu_limit;
 mod error;
 mod format;

@@ -12,7 +12,7 @@ const BEGIN: &str =
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 42] = [
+const SECTIONS: [(&str, &str); 44] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
     ("HostOverheads", "`[hosts.NAME.overheads]`"),
@@ -63,11 +63,13 @@ const SECTIONS: [(&str, &str); 42] = [
     ("Mode", "`[modes.NAME]`"),
     ("Trigger", "`[[modes.NAME.triggers]]`"),
     ("ModeChanges", "`[mode_changes]`"),
+    ("Topics", "`[topics]`"),
     ("TopicDescription", "`[topics.NAME]`"),
     ("Quality", "`quality` of a topic"),
     ("Liveliness", "`liveliness` of a quality"),
     ("Contract", "`contract` of a topic"),
     ("Delay", "`delay` of a topic"),
+    ("Chains", "`[chains]`"),
     ("Chain", "`[chains.NAME]`"),
     ("Experiment", "`[experiment]`"),
     ("Variant", "`[[experiment.variants]]`"),
@@ -116,7 +118,9 @@ fn keys(out: &mut String, schema: &Json) {
         .flatten()
         .filter_map(Json::as_str)
         .collect();
-    let properties = schema["properties"].as_object().unwrap();
+    let Some(properties) = schema["properties"].as_object() else {
+        return; // A table by name: its entries have a section of their own.
+    };
     let mut rows: Vec<(bool, &String, &Json)> = properties
         .iter()
         .filter(|(_, property)| property["const"].is_null())

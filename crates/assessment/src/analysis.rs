@@ -6,6 +6,7 @@ use tailbound_analysis::transitions::{TransitionBound, transitions};
 use tailbound_model::{Description, InputFiles};
 
 use crate::AssessmentError;
+use crate::chains::{ChainVerdict, judge_chains};
 use crate::protocols::{ProtocolVerdict, protocols};
 use crate::schedulability::{DeadlineVerdict, ModeVerdict, TaskVerdict, judge};
 
@@ -17,6 +18,9 @@ pub struct Analysis {
     pub schedulable: bool,
     /// Every mode, also with domains fallen back; one of a description without modes.
     pub modes: Vec<ModeVerdict>,
+    /// Every chain, in each mode.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub chains: Vec<ChainVerdict>,
     /// How long changes between modes take at most.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub transitions: Vec<TransitionBound>,
@@ -36,7 +40,9 @@ pub fn analyze(
 ) -> Result<Analysis, AssessmentError> {
     refuse_what_is_only_simulated(description)?;
     let fallen = with_fallen(description)?;
-    let modes = judge(&with_agents(&fallen.description), inputs)?;
+    let whole = with_agents(&fallen.description);
+    let modes = judge(&whole, inputs)?;
+    let chains = judge_chains(&whole, &modes);
     let is_empty = |mode: &ModeVerdict| mode.tasks.is_empty() && mode.cpus.is_empty();
     if modes.iter().all(is_empty) {
         return Err(AssessmentError::Empty {
@@ -45,9 +51,11 @@ pub fn analyze(
     }
     let protocols = protocols(description)?;
     let kept = protocols.iter().all(|one| one.transit.is_ok());
+    let in_time = chains.iter().all(ChainVerdict::is_fine);
     Ok(Analysis {
-        schedulable: kept && modes.iter().all(|mode| mode.schedulable),
+        schedulable: kept && in_time && modes.iter().all(|mode| mode.schedulable),
         modes,
+        chains,
         transitions: transitions(description)?,
         protocols,
     })
@@ -71,7 +79,8 @@ impl Analysis {
     pub fn objections(&self) -> Vec<String> {
         let of_modes = self.modes.iter().flat_map(objections_in);
         let of_protocols = self.protocols.iter().filter_map(ProtocolVerdict::objection);
-        of_modes.chain(of_protocols).collect()
+        let of_chains = self.chains.iter().filter_map(ChainVerdict::objection);
+        of_modes.chain(of_chains).chain(of_protocols).collect()
     }
 }
 

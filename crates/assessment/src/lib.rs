@@ -7,6 +7,7 @@
 
 pub mod analysis;
 pub mod band;
+pub mod chains;
 pub mod deadline_test;
 mod error;
 pub mod execution_times;

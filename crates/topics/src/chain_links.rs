@@ -117,10 +117,7 @@ impl Chain {
         (from, publisher): &(usize, TaskName),
         (to, subscriber): &(usize, TaskName),
     ) -> Result<ChainLink, PathFault> {
-        let shared: Vec<(&String, ReadRule)> = topics
-            .between(publisher, subscriber)
-            .map(|(name, reads)| (name, reads))
-            .collect();
+        let shared: Vec<(&String, ReadRule)> = topics.between(publisher, subscriber).collect();
         let between = &self.path[from + 1..*to];
         let (topic, reads) = match (between, shared.as_slice()) {
             ([_, second, ..], _) => {

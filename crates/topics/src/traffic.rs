@@ -151,13 +151,13 @@ mod tests {
         Duration::from_millis(value)
     }
 
-    fn periodic(period: u64, jitter: u64) -> Traffic {
+    fn periodic(period_ms: u64, jitter_ms: u64) -> Traffic {
         let arrivals = Arrivals::Periodic {
-            period: ms(period),
+            period: ms(period_ms),
             offset: Duration::ZERO,
         };
         let execution = ExecutionTime::Constant { value: ms(1) };
-        Traffic::of_task(&Task::of(arrivals, execution), ms(jitter)).unwrap()
+        Traffic::of_task(&Task::of(arrivals, execution), ms(jitter_ms)).unwrap()
     }
 
     #[test]

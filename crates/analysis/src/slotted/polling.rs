@@ -229,7 +229,7 @@ fn solve(
     watch: &dyn SearchWatch,
 ) -> Result<Option<(Bracket, Settlement)>, AnalysisError> {
     let decay = decay(plan);
-    let chain = Chain::new(plan, states(plan));
+    let chain = OccupancyChain::new(plan, states(plan));
     let operations = query.resolution.effort() * MOST_OPERATIONS;
     let rounds = (operations / round_cost(plan)) as usize + 2;
     let rounds = rounds.min(MOST_ROUNDS);
@@ -259,7 +259,7 @@ fn solve(
 }
 
 /// The workload at the starts of periods.
-struct Chain {
+struct OccupancyChain {
     budget_grains: usize,
     /// The workload that stands for all beyond.
     last: usize,
@@ -269,7 +269,7 @@ struct Chain {
     after: Vec<LatticeLaw>,
 }
 
-impl Chain {
+impl OccupancyChain {
     fn new(plan: &SlotPlan, last: usize) -> Self {
         let slots = plan.slots;
         let budget = plan.budget();
@@ -571,7 +571,7 @@ mod tests {
         let plan = plan();
         assert!(plan.exact);
         let last = 600;
-        let chain = Chain::new(&plan, last);
+        let chain = OccupancyChain::new(&plan, last);
         for start in [0, 1, 5, 11, 12, 13, 40] {
             let mut starts = vec![0.0; last + 1];
             starts[start] = 1.0;
@@ -592,7 +592,7 @@ mod tests {
     #[test]
     fn means_ahead_are_those_of_the_laws_ahead() {
         let plan = plan();
-        let chain = Chain::new(&plan, 600);
+        let chain = OccupancyChain::new(&plan, 600);
         let value: Vec<f64> = (0..=600).map(|w| f64::from((w * 37) % 101)).collect();
         let ahead = chain.mean_next(&value);
         for start in [0, 1, 7, 24, 100] {
@@ -608,7 +608,7 @@ mod tests {
     #[test]
     fn the_equilibrium_is_one() {
         let plan = plan();
-        let chain = Chain::new(&plan, states(&plan));
+        let chain = OccupancyChain::new(&plan, states(&plan));
         let within: (usize, &dyn SearchWatch) = (10_000, &Unwatched);
         let (law, moved) = chain.equilibrium(decay(&plan), SETTLED, within).unwrap();
         let error = chain.error(&law, moved, within);

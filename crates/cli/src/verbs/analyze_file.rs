@@ -11,7 +11,7 @@ use tailbound_assessment::schedulability::{
 };
 use tailbound_time::Duration;
 
-use super::{protocols, transitions};
+use super::{chains, protocols, transitions};
 use crate::failure::Failure;
 use crate::output::{Output, table};
 
@@ -91,6 +91,11 @@ fn render(analysis: &Analysis, output: &Output) -> Result<(), Failure> {
             output.detail(format!("{} CPU {}: {}", cpu.host, cpu.cpu, cpu.method));
         }
     }
+    for one in &analysis.chains {
+        if let Some(methods) = chains::methods(one) {
+            output.detail(format!("chain {}: {methods}", one.chain));
+        }
+    }
     if !analysis.transitions.is_empty() {
         output.detail(format!("changes of mode: {}", METHOD));
     }
@@ -109,8 +114,9 @@ fn render(analysis: &Analysis, output: &Output) -> Result<(), Failure> {
             false => format!("\n{}\n", table(&transitions::HEADER, &changes)),
         };
         let under = protocols::table_of(&analysis.protocols);
+        let of_chains = chains::tables_of(&analysis.chains);
         let (tasks, cpus) = (table(&TASKS, &tasks), table(&CPUS, &cpus));
-        format!("{tasks}\n\n{middle}{cpus}\n{end}{under}")
+        format!("{tasks}\n\n{middle}{cpus}\n{of_chains}{end}{under}")
     };
     output.rows_with(for_people, &CSV, &csv_rows(analysis), analysis)
 }
@@ -133,7 +139,7 @@ fn task_cells(mode: &str, task: &TaskVerdict) -> Vec<String> {
     ]
 }
 
-fn verdict_cell(verdict: DeadlineVerdict, why: Option<&str>) -> String {
+pub(super) fn verdict_cell(verdict: DeadlineVerdict, why: Option<&str>) -> String {
     let why = why.unwrap_or_default();
     match verdict {
         DeadlineVerdict::Met => "yes".to_owned(),
@@ -230,7 +236,8 @@ fn csv_rows(analysis: &Analysis) -> Vec<Vec<String>> {
     });
     let transitions = analysis.transitions.iter().map(transitions::csv_row);
     let protocols = analysis.protocols.iter().map(protocols::csv_row);
-    let rows = modes.chain(transitions).chain(protocols);
+    let chains = analysis.chains.iter().map(chains::csv_row);
+    let rows = modes.chain(chains).chain(transitions).chain(protocols);
     rows.map(CsvRow::fields).collect()
 }
 
@@ -272,7 +279,7 @@ fn cpu_row(cpu: &CpuVerdict) -> CsvRow {
     }
 }
 
-fn verdict_word(verdict: DeadlineVerdict) -> &'static str {
+pub(super) fn verdict_word(verdict: DeadlineVerdict) -> &'static str {
     match verdict {
         DeadlineVerdict::Met => "met",
         DeadlineVerdict::Missed => "missed",

@@ -5,6 +5,7 @@ mod analyze_file;
 mod annotated_container;
 pub mod apply;
 pub mod calculate;
+mod chains;
 pub mod check;
 pub mod compare;
 pub mod doctor;
