@@ -2,7 +2,7 @@
 //!
 //! Each task has a thread. A task with a clock is released by its arrivals, drawn from the description's seed as the
 //! simulation draws them; a released task by each message of its topic. A job reads the newest message of each of its topics, works for its
-//! execution time (CPU time of its thread), and publishes. What each job read and published goes to a log
+//! execution time (CPU time of its thread), and publishes. The task of a route passes messages on instead. What each job read and published goes to a log
 //! ([`tailbound_job_log`]), so that the age of data at the end of a chain is measured.
 //!
 //! Tasks of one domain run in the order that the kernel gives threads of one priority: first come, first served, under a
@@ -11,11 +11,13 @@
 mod epoch;
 mod plan;
 mod player;
+mod routes;
 mod transports;
 
 use std::io;
 
 use tailbound_pubsub::TransportError;
+use tailbound_pubsub::routing::{RouteError, RouterError};
 use tailbound_simulator::workload::WorkloadError;
 
 pub use epoch::epoch;
@@ -41,6 +43,12 @@ pub enum ProgramError {
         /// The reason.
         source: TransportError,
     },
+    /// Routes that cannot be in force together.
+    #[error(transparent)]
+    Table(#[from] RouteError),
+    /// Routes that do not run.
+    #[error(transparent)]
+    Router(#[from] RouterError),
     /// Jobs that cannot be drawn.
     #[error(transparent)]
     Workload(#[from] WorkloadError),

@@ -3,7 +3,7 @@
 use tailbound_model::{Arrivals, Description, Task};
 use tailbound_pubsub::TransportError;
 use tailbound_time::Duration;
-use tailbound_topics::{TopicDescription, Topics};
+use tailbound_topics::{RouteDescription, Routes, TopicDescription, Topics};
 
 use crate::ProgramError;
 
@@ -29,6 +29,17 @@ pub struct PlannedTask {
     pub reads: Vec<PlannedTopic>,
     /// The topics on which each job publishes.
     pub publishes: Vec<PlannedTopic>,
+    /// The route whose work the task is: it passes messages on and makes none.
+    pub route: Option<PlannedRoute>,
+}
+
+/// A route of a task, from the topic that releases it to the one that it publishes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedRoute {
+    /// The name.
+    pub name: String,
+    /// The description.
+    pub description: RouteDescription,
 }
 
 /// The tasks of a domain, and the grid of their phases.
@@ -61,9 +72,9 @@ impl ProgramPlan {
                 reason: "it has no tasks of its own; describe them at `tasks`".to_owned(),
             });
         }
-        let topics: Topics = description.section();
+        let sections = (description.section(), description.section());
         let tasks = content.tasks.iter();
-        let tasks = tasks.map(|(name, task)| PlannedTask::of(domain, name, task, &topics));
+        let tasks = tasks.map(|(name, task)| PlannedTask::of(domain, name, task, &sections));
         Ok(Self {
             domain: domain.to_owned(),
             tasks: tasks.collect::<Result<_, _>>()?,
@@ -74,7 +85,12 @@ impl ProgramPlan {
 }
 
 impl PlannedTask {
-    fn of(domain: &str, name: &str, task: &Task, topics: &Topics) -> Result<Self, ProgramError> {
+    fn of(
+        domain: &str,
+        name: &str,
+        task: &Task,
+        (topics, routes): &(Topics, Routes),
+    ) -> Result<Self, ProgramError> {
         let full = format!("{domain}/{name}");
         let of = |names: fn(&TopicDescription) -> &Vec<String>| {
             let topics = topics
@@ -104,6 +120,12 @@ impl PlannedTask {
             releasing: first,
             reads: of(|topic| &topic.subscribers),
             publishes: of(|topic| &topic.publishers),
+            route: routes
+                .of_task(&full)
+                .map(|(name, description)| PlannedRoute {
+                    name: name.clone(),
+                    description: description.clone(),
+                }),
         })
     }
 

@@ -14,12 +14,13 @@ use tailbound_time::{Clock, Duration, Instant};
 
 use crate::ProgramError;
 use crate::plan::{PlannedTask, ProgramPlan};
+use crate::routes::Routing;
 use crate::transports::Spaces;
 
 /// The longest time for which a task does not see that it is to end.
 const ATTENTION: Duration = Duration::from_millis(100);
 /// The jobs that a log has at most; later ones are carried out and not logged.
-const MOST_LOGGED: usize = 1_000_000;
+pub(crate) const MOST_LOGGED: usize = 1_000_000;
 /// Jobs are drawn for so long: no program of ours runs longer.
 const HORIZON: Duration = Duration::from_secs(366 * 24 * 3600);
 
@@ -51,9 +52,10 @@ pub fn play(
 ) -> Result<Vec<PlayedTask>, ProgramError> {
     let mut spaces = Spaces::default();
     let mut players = Vec::new();
-    for task in &plan.tasks {
+    for task in plan.tasks.iter().filter(|task| task.route.is_none()) {
         players.push(Player::open(plan, task, inputs, &mut spaces)?);
     }
+    let routing = Routing::begin(&plan.tasks)?;
     let begin = crate::epoch(Monotonic.now(), plan.periods.iter().copied());
     let played = thread::scope(|scope| {
         let threads: Vec<_> = players
@@ -73,9 +75,35 @@ pub fn play(
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
-        ended.collect()
+        ended.collect::<Result<Vec<_>, ProgramError>>()
     });
-    played
+    let mut played = played?;
+    if let Some(routing) = routing {
+        while !stop.load(Ordering::Relaxed) {
+            thread::sleep(std::time::Duration::from_nanos(ATTENTION.as_nanos()));
+        }
+        played.extend(routing.end());
+    }
+    Ok(played)
+}
+
+impl PlayedTask {
+    /// A task that has done nothing yet.
+    pub(crate) fn of(task: &PlannedTask) -> Self {
+        let publishes = task.publishes.iter().map(|topic| topic.name.clone());
+        Self {
+            name: task.name.clone(),
+            log: JobLog {
+                reads: task.read_names(),
+                publishes: publishes.collect(),
+                jobs: Vec::new(),
+            },
+            unlogged: 0,
+            skipped: 0,
+            violations: 0,
+            failure: None,
+        }
+    }
 }
 
 /// A task that is about to run.
@@ -161,22 +189,7 @@ impl<'a> Player<'a> {
             reads,
             publishers: publishers.collect::<Result<_, _>>()?,
             payloads: payloads.collect(),
-            played: PlayedTask {
-                name: task.name.clone(),
-                log: JobLog {
-                    reads: task.read_names(),
-                    publishes: task
-                        .publishes
-                        .iter()
-                        .map(|topic| topic.name.clone())
-                        .collect(),
-                    jobs: Vec::new(),
-                },
-                unlogged: 0,
-                skipped: 0,
-                violations: 0,
-                failure: None,
-            },
+            played: PlayedTask::of(task),
         })
     }
 
@@ -217,6 +230,8 @@ impl<'a> Player<'a> {
             let mut message = None;
             let came = releasing.take(|content| message = Some(ReadMessage::of(content)));
             if !came.map_err(|error| error.to_string())? {
+                // What they say is in the subscriber's counts; one that is left would end every wait.
+                while releasing.take_event().is_some() {}
                 releasing
                     .wait(Some(ATTENTION))
                     .map_err(|error| error.to_string())?;

@@ -1,0 +1,130 @@
+//! The routes of a domain: a router in the program, which logs what it passes on as jobs of the routes' tasks.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tailbound_job_log::{LoggedJob, MessageId};
+use tailbound_linux::clock::Monotonic;
+use tailbound_messages::MessageHeader;
+use tailbound_pubsub::Transport;
+use tailbound_pubsub::routing::{PassageObserver, Route, RouteEnd, RouteForm, RouteTable, Router};
+use tailbound_time::{Clock, Instant};
+use tailbound_topics::MessageForm;
+
+use crate::ProgramError;
+use crate::plan::{PlannedRoute, PlannedTask, PlannedTopic};
+use crate::player::{MOST_LOGGED, PlayedTask};
+use crate::transports::{space_name, transport};
+
+/// The routes of a domain, which pass messages on until this ends.
+pub(crate) struct Routing {
+    router: Router,
+    diary: Arc<Diary>,
+    /// The tasks by the names of their routes.
+    tasks: BTreeMap<String, PlayedTask>,
+}
+
+/// The jobs of routes, by the names of the routes.
+#[derive(Default)]
+struct Diary {
+    jobs: BTreeMap<String, Mutex<Vec<LoggedJob>>>,
+}
+
+impl PassageObserver for Diary {
+    fn passed(&self, route: &str, header: &MessageHeader, taken: Instant) {
+        let message = MessageId {
+            source: header.source,
+            sequence: header.sequence,
+        };
+        let Some(jobs) = self.jobs.get(route) else {
+            return;
+        };
+        let mut jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        if jobs.len() < MOST_LOGGED {
+            jobs.push(LoggedJob {
+                release: taken,
+                start: taken,
+                end: Monotonic.now(),
+                read: vec![Some(message)],
+                published: vec![Some(message)],
+            });
+        }
+    }
+}
+
+impl Routing {
+    /// Opens and begins the routes of these tasks; `None` where no task is one of a route.
+    pub fn begin(tasks: &[PlannedTask]) -> Result<Option<Self>, ProgramError> {
+        let mut spaces: BTreeMap<String, Box<dyn Transport>> = BTreeMap::new();
+        let (mut routes, mut played) = (Vec::new(), BTreeMap::new());
+        for task in tasks {
+            let (Some(route), Some(from), [to]) =
+                (&task.route, &task.releasing, &task.publishes[..])
+            else {
+                continue;
+            };
+            for topic in [from, to] {
+                let name = space_name(&topic.description);
+                if !spaces.contains_key(&name) {
+                    let transport = transport(&topic.description);
+                    spaces.insert(name, transport.map_err(|source| topic.refused(source))?);
+                }
+            }
+            routes.push(planned(route, from, to));
+            played.insert(route.name.clone(), PlayedTask::of(task));
+        }
+        if routes.is_empty() {
+            return Ok(None);
+        }
+        let jobs = played
+            .iter()
+            .map(|(route, _)| (route.clone(), Mutex::default()));
+        let diary = Arc::new(Diary {
+            jobs: jobs.collect(),
+        });
+        let mut router = Router::between(spaces, Arc::new(Monotonic));
+        router.observe(Arc::<Diary>::clone(&diary));
+        router.replace(&RouteTable::new(routes)?)?;
+        Ok(Some(Self {
+            router,
+            diary,
+            tasks: played,
+        }))
+    }
+
+    /// Ends the routes, which pass on what waits for them; what they did.
+    pub fn end(mut self) -> Vec<PlayedTask> {
+        let statuses = self.router.status();
+        // An empty table opens nothing, and so refuses nothing.
+        let _ = self.router.replace(&RouteTable::default());
+        for (route, played) in &mut self.tasks {
+            if let Some(jobs) = self.diary.jobs.get(route) {
+                let mut jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
+                played.log.jobs = std::mem::take(&mut *jobs);
+            }
+            if let Some(status) = statuses.iter().find(|status| status.name == *route) {
+                played.violations = status.counters.violations;
+                played.failure.clone_from(&status.failure);
+            }
+        }
+        self.tasks.into_values().collect()
+    }
+}
+
+fn planned(route: &PlannedRoute, from: &PlannedTopic, to: &PlannedTopic) -> Route {
+    let end = |topic: &PlannedTopic| RouteEnd {
+        space: space_name(&topic.description),
+        topic: topic.topic(),
+    };
+    Route {
+        name: route.name.clone(),
+        from: end(from),
+        to: end(to),
+        contract: route.description.contract,
+        priority: route.description.priority.map(|priority| priority.0),
+        form: match route.description.form {
+            MessageForm::Headed => RouteForm::Headed,
+            MessageForm::Opaque => RouteForm::Opaque,
+        },
+    }
+}
