@@ -49,6 +49,19 @@ pub struct ChainTime {
 }
 
 impl ChainTime {
+    /// A time that is bounded.
+    pub fn bounded(name: impl Into<String>, bound: Duration, limit: Option<Duration>) -> Self {
+        Self {
+            name: name.into(),
+            limit_ns: limit.map(Duration::as_nanos),
+            count: None,
+            median_ns: None,
+            p99_ns: None,
+            longest_ns: Some(bound.as_nanos()),
+            beyond_limit_ppm: None,
+        }
+    }
+
     /// The figures of a distribution.
     pub fn of(name: impl Into<String>, times: &Distribution, limit: Option<Duration>) -> Self {
         // Of an interval its end counts: a longer time is the safe one.

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tailbound_analysis::chains::PartKind;
+use tailbound_assessment::analysis::analyze;
 use tailbound_chains_report::{ChainRow, ChainTime};
 use tailbound_distribution::Evidence;
 use tailbound_job_log::{ChainMeasurement, JobLog, log_file_name, measure_chain};
-use tailbound_model::{Builtin, Description};
+use tailbound_model::{Builtin, Description, InputFiles};
 use tailbound_time::Instant;
 use tailbound_topics::{Chain, Chains, TaskName, Topics};
 
@@ -85,6 +87,39 @@ pub fn chain_rows(
         }
     }
     Ok(rows)
+}
+
+/// The bounds on every chain of the description as it is, as far as there are any.
+pub fn bound_rows(description: &Description, inputs: &InputFiles, variant: &str) -> Vec<ChainRow> {
+    // What keeps the analysis from answering, `tailbound analyze` says.
+    let Ok(analysis) = analyze(description, inputs) else {
+        return Vec::new();
+    };
+    let bounded = analysis.chains.iter().filter_map(|verdict| {
+        let answer = verdict.answer.as_ref()?;
+        let mut times = vec![
+            ChainTime::bounded("data age", answer.bound, verdict.data_age),
+            ChainTime::bounded("reaction time", answer.bound, verdict.reaction_time),
+        ];
+        let parts = answer.parts.iter();
+        times.extend(parts.map(|part| {
+            let name = match part.kind {
+                PartKind::Wait => format!("wait for {}", part.at),
+                PartKind::Response | PartKind::Transport => part.at.clone(),
+            };
+            ChainTime::bounded(name, part.length, None)
+        }));
+        Some(ChainRow {
+            chain: verdict.chain.clone(),
+            variant: variant.to_owned(),
+            repetition: None,
+            evidence: Evidence::Bound.to_string(),
+            times,
+            traced: 0,
+            untraced: 0,
+        })
+    });
+    bounded.collect()
 }
 
 fn read_log(out: &Path, task: &TaskName) -> Result<JobLog, ExperimentError> {

@@ -22,7 +22,7 @@ use crate::bands::{ServiceQueue, VariantBands, forecast_lines, judge};
 use crate::calibration_record::CalibrationRecord;
 use crate::calibrations::Calibrations;
 use crate::campaign::{CampaignOptions, host};
-use crate::chain_runs::{MeasuredSpan, chain_rows, has_job_logs};
+use crate::chain_runs::{MeasuredSpan, bound_rows, chain_rows, has_job_logs};
 use crate::measured_sample::MeasuredSample;
 use crate::mode_changes::{ModeHistory, SeenChange};
 use crate::recorded_run::EndedRecording;
@@ -282,6 +282,14 @@ impl<'a> Findings<'a> {
     /// Reads the logs of jobs, once the programs have written them.
     pub fn note_chains(&mut self) {
         let description = &self.loaded.description;
+        let as_described = self
+            .variants()
+            .iter()
+            .find(|variant| variant.backend.is_none() && variant.margin_points.is_none());
+        if let Some(variant) = as_described {
+            let bounds = bound_rows(description, self.inputs, &variant.name);
+            self.chains.extend(bounds);
+        }
         if self.spans.is_empty() || !has_job_logs(description) {
             return;
         }
