@@ -12,6 +12,8 @@ mod epoch;
 mod plan;
 mod player;
 mod routes;
+#[cfg(test)]
+mod tests;
 mod transports;
 
 use std::io;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tailbound_job_log::{LoggedJob, MessageId};
 use tailbound_linux::clock::Monotonic;
-use tailbound_messages::MessageHeader;
+use tailbound_messages::{MessageHeader, MessageKind};
 use tailbound_pubsub::Transport;
 use tailbound_pubsub::routing::{PassageObserver, Route, RouteEnd, RouteForm, RouteTable, Router};
 use tailbound_time::{Clock, Instant};
@@ -36,7 +36,9 @@ impl PassageObserver for Diary {
             source: header.source,
             sequence: header.sequence,
         };
-        let Some(jobs) = self.jobs.get(route) else {
+        // Signs of life and farewells are no work of a task.
+        let is_work = matches!(header.kind, MessageKind::Data | MessageKind::Dispose);
+        let Some(jobs) = self.jobs.get(route).filter(|_| is_work) else {
             return;
         };
         let mut jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);

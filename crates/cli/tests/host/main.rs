@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod bench;
+mod chains;
 mod commands;
 #[path = "../../../daemon/tests/container/mod.rs"]
 mod container;
