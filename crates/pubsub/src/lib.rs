@@ -26,12 +26,16 @@
 //! ```
 //!
 //! After they are made, publishers and subscribers allocate nothing, and make no system calls but those of the transport;
-//! the clock is read once a message, without a system call.
+//! the clock is read once a message, without a system call. (iceoryx2 allocates once a message itself.)
+//!
+//! The transports: [`InProcess`], [`Udp`], and with the feature `iceoryx2` `SharedMemory`, which needs libclang to compile.
 
 mod data_space;
 mod in_process;
 mod publisher;
 pub mod routing;
+#[cfg(feature = "iceoryx2")]
+mod shared_memory;
 mod subscriber;
 mod transport;
 pub mod udp;
@@ -40,6 +44,8 @@ mod wall_clock;
 pub use data_space::{DataSpace, SharedClock};
 pub use in_process::InProcess;
 pub use publisher::{DataOrigin, PublishError, Publisher};
+#[cfg(feature = "iceoryx2")]
+pub use shared_memory::SharedMemory;
 pub use subscriber::{IncomingMessage, Subscriber, SubscriberThread};
 pub use tailbound_messages as messages;
 pub use transport::{Receiver, Sender, Topic, Transport, TransportError, TransportTraits};

@@ -4,6 +4,8 @@ mod contracts;
 mod delivery;
 mod faults;
 mod lives;
+#[cfg(feature = "iceoryx2")]
+pub mod shared_memory;
 mod stage;
 
 use std::net::Ipv4Addr;
