@@ -26,6 +26,7 @@ reservation = { backend = "time-partitions", cpus = [1], windows = [{ offset = "
 [domains.routing.tasks.pass]
 arrivals = { kind = "sporadic", min_gap = "1ms", max_gap = "1s" }
 execution_time = { kind = "constant", value = "100us" }
+deadline = "10ms"
 [domains.actor]
 kind = "process"
 builtin = "own-tasks"
@@ -39,6 +40,7 @@ released = ["routing/pass"]
 size = 64
 transport = "udp"
 address = "127.0.0.1:7431"
+quality = { history = 16 }
 delay = { most = "500us" }
 [topics.speed-routed]
 publishers = ["routing/pass"]
@@ -67,7 +69,7 @@ backend = "none"
 
 /// The rows of the report about a variant: those of its bound, and those that were measured.
 fn rows(report: &Value, variant: &str) -> (Vec<Value>, Vec<Value>) {
-    let rows = report["sections"]["chains"].as_array().unwrap().iter();
+    let rows = report["chains"].as_array().unwrap().iter();
     let rows = rows.filter(|row| row["variant"] == variant).cloned();
     rows.partition(|row| row["evidence"] == "bound")
 }
