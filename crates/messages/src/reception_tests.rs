@@ -140,6 +140,56 @@ fn one_who_polls_late_accuses_nobody() {
 }
 
 #[test]
+fn a_burst_with_stamps_of_the_past_gains_one_interval() {
+    let mut terms = terms(1);
+    terms.contract = Some(contract(ExcessRule::Drop));
+    let mut reception = Reception::new(terms, at(0)).unwrap();
+    reception.note_idle(at(10_000));
+    // As if two an interval had been sent since the beginning.
+    let burst = (0..200).map(|sequence| {
+        let header = header(MessageKind::Data, 1, sequence, sequence * 50);
+        reception.receive(at(10_000), &header, b"")
+    });
+    let delivered = burst
+        .filter(|judgement| *judgement == Judgement::Deliver)
+        .count();
+    // Two as if sent just one interval before the look, at 9,900, and none within the interval that follows.
+    assert_eq!(delivered, 2);
+}
+
+#[test]
+fn a_message_exactly_at_its_deadline_is_in_time() {
+    let mut terms = terms(1);
+    terms.quality.deadline = Some(Duration::from_nanos(60));
+    let mut reception = Reception::new(terms, at(0)).unwrap();
+    assert_eq!(receive(&mut reception, 1, 0, 0), Judgement::Deliver);
+    let _ = reception.take_event();
+    for (look_ns, missed) in [(60, None), (120, Some(1)), (121, Some(1)), (300, Some(2))] {
+        reception.note_idle(at(look_ns));
+        let event = reception.take_event();
+        let expected = missed.map(|times| SubscriberEvent::DeadlineMissed { source: 1, times });
+        assert_eq!(event, expected, "at {look_ns}");
+    }
+}
+
+#[test]
+fn of_messages_held_back_the_newest_stay() {
+    let mut terms = terms(1);
+    terms.contract = Some(contract(ExcessRule::HoldBack));
+    terms.quality.history = 2;
+    let mut reception = Reception::new(terms, at(0)).unwrap();
+    for sequence in 0..6 {
+        receive(&mut reception, 1, sequence, 10);
+    }
+    let sequences = [(); 2].map(|()| reception.release(at(110)).unwrap().0.sequence);
+    assert_eq!(sequences, [4, 5]);
+    assert_eq!(
+        (reception.counts().held_back, reception.counts().dropped),
+        (4, 2)
+    );
+}
+
+#[test]
 fn a_message_that_is_held_back_is_not_overtaken() {
     let mut terms = terms(1);
     terms.contract = Some(contract(ExcessRule::HoldBack));
