@@ -202,6 +202,12 @@ impl Reception {
         released
     }
 
+    /// Whether anything can happen without a message.
+    pub fn has_dues(&self) -> bool {
+        let quality = &self.terms.quality;
+        quality.deadline.is_some() || quality.liveliness.is_some() || self.held > 0
+    }
+
     /// The next time at which something happens without a message: a deadline or a lease ends, or a message that was held
     /// back is released.
     pub fn next_due(&self, now: Instant) -> Option<Instant> {
@@ -237,6 +243,11 @@ impl Reception {
     /// Whether there are events that the subscriber was not told of yet.
     pub fn has_event(&self) -> bool {
         self.tracks.iter().any(PublisherTrack::has_event)
+    }
+
+    /// The number of events so far, taken or not; those of one kind and publisher that were not taken yet count each.
+    pub fn events(&self) -> u64 {
+        self.tracks.iter().map(PublisherTrack::events).sum()
     }
 
     /// Messages so far, by what happened to them.
