@@ -40,9 +40,10 @@ impl HeldMessages {
         full
     }
 
-    /// The length of the oldest message.
-    pub(crate) fn front_length(&self) -> Option<usize> {
-        (self.count > 0).then(|| self.slots[self.first].1.len())
+    /// The header of the oldest message, and the length of its payload.
+    pub(crate) fn front(&self) -> Option<(&MessageHeader, usize)> {
+        let (header, bytes) = self.slots.get(self.first).filter(|_| self.count > 0)?;
+        Some((header.as_ref()?, bytes.len()))
     }
 
     /// Takes the oldest message; its bytes stay until the next push.

@@ -13,6 +13,8 @@ mod identity;
 mod publisher_track;
 mod quality;
 mod reception;
+#[cfg(test)]
+mod reception_tests;
 mod regulator;
 
 pub use circle::circle;

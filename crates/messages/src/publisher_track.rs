@@ -71,6 +71,8 @@ pub(crate) struct PublisherTrack {
     broken: Option<(u64, Breach)>,
     missed: u64,
     gone: bool,
+    /// The number of events so far.
+    events: u64,
 }
 
 impl PublisherTrack {
@@ -88,6 +90,7 @@ impl PublisherTrack {
             broken: None,
             missed: 0,
             gone: false,
+            events: 0,
         }
     }
 
@@ -108,21 +111,25 @@ impl PublisherTrack {
         self.life = Life::Present;
         self.appeared = true;
         self.gone = false;
+        self.events += 1;
     }
 
     pub(crate) fn leave(&mut self, life: Life) {
         self.life = life;
         self.deadline_at = None;
         self.gone = true;
+        self.events += 1;
     }
 
     pub(crate) fn note_lost(&mut self, messages: u64) {
         self.lost = self.lost.saturating_add(messages);
+        self.events += 1;
     }
 
     pub(crate) fn note_breach(&mut self, breach: Breach) {
         let before = self.broken.map_or(0, |(messages, _)| messages);
         self.broken = Some((before + 1, breach));
+        self.events += 1;
     }
 
     /// Counts the deadlines that passed before `time`; the number of them.
@@ -138,7 +145,12 @@ impl PublisherTrack {
         let passed = Duration::from_nanos(deadline.as_nanos().saturating_mul(times));
         self.deadline_at = Some(next.saturating_add(passed));
         self.missed += times;
+        self.events += 1;
         times
+    }
+
+    pub(crate) fn events(&self) -> u64 {
+        self.events
     }
 
     pub(crate) fn has_event(&self) -> bool {

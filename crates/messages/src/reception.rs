@@ -178,31 +178,34 @@ impl Reception {
             return None;
         }
         let lifespan = self.terms.quality.lifespan;
-        for track in &mut self.tracks {
-            let Some(length) = track.held.front_length() else {
+        let mut place = None;
+        for (candidate, track) in self.tracks.iter_mut().enumerate() {
+            while let Some((header, _)) = track.held.front()
+                && is_expired(now, header, lifespan)
+            {
+                track.held.pop();
+                self.held -= 1;
+                self.counts.expired += 1;
+            }
+            let Some((_, length)) = track.held.front() else {
                 continue;
             };
-            let admitted = track
-                .regulator
-                .as_mut()
-                .map(|regulator| regulator.admit(now, length));
-            if admitted.is_some_and(|admitted| admitted.is_err()) {
-                continue;
-            }
-            self.held -= 1;
-            let released = track.held.pop();
-            let expired = released
-                .as_ref()
-                .is_some_and(|(header, _)| is_expired(now, header, lifespan));
-            match expired {
-                true => self.counts.expired += 1,
-                false => {
-                    self.counts.delivered += 1;
-                    return released;
-                }
+            let regulator = track.regulator.as_mut();
+            if regulator.is_some_and(|regulator| regulator.admit(now, length).is_ok()) {
+                place = Some(candidate);
+                break;
             }
         }
-        None
+        let released = self.tracks[place?].held.pop();
+        self.held -= 1;
+        self.counts.delivered += 1;
+        released
+    }
+
+    /// Whether anything can happen without a message.
+    pub fn has_dues(&self) -> bool {
+        let quality = &self.terms.quality;
+        quality.deadline.is_some() || quality.liveliness.is_some() || self.held > 0
     }
 
     /// The next time at which something happens without a message: a deadline or a lease ends, or a message that was held
@@ -224,9 +227,9 @@ impl Reception {
                 .filter(|_| present)
                 .map(|lease| track.latest_sign.saturating_add(lease).saturating_add(one));
             let regulator = track.regulator.as_ref();
-            let release = track.held.front_length().zip(regulator);
+            let release = track.held.front().zip(regulator);
             let release =
-                release.and_then(|(length, regulator)| regulator.next_admission(now, length));
+                release.and_then(|((_, length), regulator)| regulator.next_admission(now, length));
             [deadline, lease, release].into_iter().flatten()
         });
         dues.min()
@@ -240,6 +243,11 @@ impl Reception {
     /// Whether there are events that the subscriber was not told of yet.
     pub fn has_event(&self) -> bool {
         self.tracks.iter().any(PublisherTrack::has_event)
+    }
+
+    /// The number of events so far, taken or not; those of one kind and publisher that were not taken yet count each.
+    pub fn events(&self) -> u64 {
+        self.tracks.iter().map(PublisherTrack::events).sum()
     }
 
     /// Messages so far, by what happened to them.
@@ -311,7 +319,7 @@ impl Reception {
         let Some(regulator) = &mut track.regulator else {
             return Judgement::Deliver;
         };
-        let waits = track.held.front_length().is_some();
+        let waits = track.held.front().is_some();
         let admitted = match waits {
             // Order is kept: nothing overtakes a message that is held back.
             true => Err(Breach::Messages),

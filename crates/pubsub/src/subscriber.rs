@@ -55,6 +55,8 @@ pub struct Subscriber {
     reception: Reception,
     name: String,
     refusals_at_once: u32,
+    /// The number of events of which waits gave notice.
+    announced: u64,
 }
 
 impl Subscriber {
@@ -84,6 +86,7 @@ impl Subscriber {
             reception,
             name,
             refusals_at_once,
+            announced: 0,
         })
     }
 
@@ -135,14 +138,17 @@ impl Subscriber {
         Ok(false)
     }
 
-    /// Waits until there is a message to take or an event to hear of, at most this long; without a limit, for ever. Whether
-    /// there is one. It may be a message that [`Subscriber::take`] refuses.
+    /// Waits until there is a message to take or a new event to hear of, at most this long; without a limit, for ever. Whether
+    /// there is one. It may be a message that [`Subscriber::take`] refuses. An event ends one wait, heard of or not.
     ///
     /// # Errors
     /// If the transport failed.
     pub fn wait(&mut self, limit: Option<Duration>) -> Result<bool, TransportError> {
-        if self.reception.has_event() {
+        if self.announces() {
             return Ok(true);
+        }
+        if !self.reception.has_dues() {
+            return self.receiver.wait(limit);
         }
         let begin = self.clock.now();
         let due = self.reception.next_due(begin);
@@ -155,7 +161,14 @@ impl Subscriber {
             return Ok(true);
         }
         self.reception.note_idle(self.clock.now());
-        Ok(due_comes_first || self.reception.has_event())
+        Ok(due_comes_first || self.announces())
+    }
+
+    /// Whether there is an event of which no wait gave notice.
+    fn announces(&mut self) -> bool {
+        let events = self.reception.events();
+        let is_new = std::mem::replace(&mut self.announced, events) != events;
+        is_new && self.reception.has_event()
     }
 
     /// The next event that was not heard of yet. Events come about in [`Subscriber::take`] and [`Subscriber::wait`].

@@ -58,3 +58,17 @@ fn the_wall_clock_is_that_of_the_hosts() {
     // It was after the year 2020 when this was written.
     assert!(WallClock.now() > Instant::from_nanos(1_577_836_800_000_000_000));
 }
+
+#[test]
+fn an_event_that_nobody_takes_ends_one_wait_alone() {
+    let space = DataSpace::over(Box::new(InProcess::default()), Arc::new(Monotonic));
+    let topic = Topic::new("people", "bytes", 8);
+    let mut subscriber = space.subscriber(&topic).unwrap();
+    let mut publisher = space.publisher(&topic).unwrap();
+    publisher.publish(b"1").unwrap();
+    assert!(subscriber.take(|_| {}).unwrap());
+    let limit = Some(Duration::from_millis(1));
+    assert!(subscriber.wait(limit).unwrap(), "the publisher appeared");
+    assert!(!subscriber.wait(limit).unwrap(), "nothing is new");
+    assert!(subscriber.take_event().is_some());
+}
