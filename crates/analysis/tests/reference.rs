@@ -71,6 +71,8 @@ const SECTIONS: [(&str, &str); 44] = [
     ("Delay", "`delay` of a topic"),
     ("Chains", "`[chains]`"),
     ("Chain", "`[chains.NAME]`"),
+    ("Routes", "`[routes]`"),
+    ("RouteDescription", "`[routes.NAME]`"),
     ("Experiment", "`[experiment]`"),
     ("Variant", "`[[experiment.variants]]`"),
 ];
