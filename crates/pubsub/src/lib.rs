@@ -29,6 +29,7 @@
 //! the clock is read once a message, without a system call. (iceoryx2 allocates once a message itself.)
 //!
 //! The transports: [`InProcess`], [`Udp`], and with the feature `iceoryx2` `SharedMemory`, which needs libclang to compile.
+//! With the feature `cdr`, `TypedPublisher` and `TypedSubscriber` carry values of any type of serde.
 
 mod data_space;
 mod in_process;
@@ -38,6 +39,8 @@ pub mod routing;
 mod shared_memory;
 mod subscriber;
 mod transport;
+#[cfg(feature = "cdr")]
+mod typed_topic;
 pub mod udp;
 mod wall_clock;
 
@@ -49,5 +52,7 @@ pub use shared_memory::SharedMemory;
 pub use subscriber::{IncomingMessage, Subscriber, SubscriberThread};
 pub use tailbound_messages as messages;
 pub use transport::{Receiver, Sender, Topic, Transport, TransportError, TransportTraits};
+#[cfg(feature = "cdr")]
+pub use typed_topic::{CdrError, Decoded, TypedPublisher, TypedSubscriber};
 pub use udp::{Udp, UdpRoute};
 pub use wall_clock::WallClock;

@@ -4,4 +4,6 @@
 mod allocations;
 mod conformance;
 mod space;
+#[cfg(feature = "cdr")]
+mod typed_topic;
 mod unicast;
