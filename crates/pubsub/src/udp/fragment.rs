@@ -167,6 +167,15 @@ mod tests {
         assert_eq!(assembly.add(&head(3, 0, 4, u32::MAX), b"beyond"), None);
     }
 
+    #[test]
+    fn a_fragment_out_of_order_is_left_out() {
+        let mut assembly = FragmentAssembly::new(1, 10);
+        assert_eq!(assembly.add(&head(1, 0, 6, 0), b"ab"), None);
+        assert_eq!(assembly.add(&head(1, 0, 6, 4), b"ef"), None);
+        assert_eq!(assembly.add(&head(1, 0, 6, 2), b"cd"), None);
+        assert_eq!(assembly.add(&head(1, 0, 6, 4), b"ef"), Some(&b"abcdef"[..]));
+    }
+
     proptest! {
         #[test]
         fn arbitrary_fragments_never_grow_the_memory(
