@@ -69,6 +69,15 @@ impl ChainVerdict {
 
 /// Judges every chain in each mode by the response times of `verdicts`, which are those of all modes of the description.
 pub fn judge_chains(description: &Description, verdicts: &[ModeVerdict]) -> Vec<ChainVerdict> {
+    judge_some_chains(description, verdicts, |_| true)
+}
+
+/// The same for some chains.
+pub(crate) fn judge_some_chains(
+    description: &Description,
+    verdicts: &[ModeVerdict],
+    is_wanted: impl Fn(&str) -> bool,
+) -> Vec<ChainVerdict> {
     let (topics, chains): (Topics, Chains) = (description.section(), description.section());
     if chains.0.is_empty() {
         return Vec::new();
@@ -87,7 +96,7 @@ pub fn judge_chains(description: &Description, verdicts: &[ModeVerdict]) -> Vec<
             mode: &mode,
             tasks: &verdict.tasks,
         };
-        for (name, chain) in &chains.0 {
+        for (name, chain) in chains.0.iter().filter(|(name, _)| is_wanted(name)) {
             answers.push(judged(name, &mode, chain, question.answer(chain)));
         }
     }

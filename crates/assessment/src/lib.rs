@@ -7,10 +7,12 @@
 
 pub mod analysis;
 pub mod band;
+pub mod chain_simulation;
 pub mod chains;
 pub mod deadline_test;
 mod error;
 pub mod execution_times;
+pub mod frame_sizing;
 pub mod interface;
 mod interfered_times;
 pub mod mode_content;

@@ -10,6 +10,7 @@ use tailbound_simulator::host::{
 use tailbound_time::Duration;
 
 use crate::AssessmentError;
+use crate::chain_simulation::{CountedSpan, SimulatedChain, SimulatedTopic, chain_simulation};
 use crate::prediction::variant_named;
 use crate::schedulability::refused_cpus;
 
@@ -43,6 +44,12 @@ pub struct SimulationAnswer {
     pub hosts: Vec<HostSimulation>,
     /// What is promised, and whether it was kept.
     pub promises: Vec<SimulatedPromise>,
+    /// The chains.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub chains: Vec<SimulatedChain>,
+    /// The topics, at each subscriber.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub topics: Vec<SimulatedTopic>,
 }
 
 /// Simulates every host of a description by `simulate_host`, which may record what it sees.
@@ -83,6 +90,12 @@ pub fn simulate<E: From<AssessmentError>>(
             format!("not admitted, and simulated all the same: {why}")
         }));
     }
+    let span = CountedSpan {
+        seed: query.seed.unwrap_or(description.seed),
+        warm_up: query.warm_up,
+        duration: query.duration,
+    };
+    let (chains, topics) = chain_simulation(&hosted, &hosts, span);
     let mode = query.mode.or(description.initial_mode.as_deref());
     Ok(SimulationAnswer {
         engine: ENGINE,
@@ -91,5 +104,7 @@ pub fn simulate<E: From<AssessmentError>>(
         variant: query.variant.map(Into::into),
         promises: promises(&hosted, &hosts),
         hosts,
+        chains,
+        topics,
     })
 }
