@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::released_tasks::unplayed;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
@@ -82,6 +83,19 @@ pub struct SimulatedTopic {
     pub read: u64,
 }
 
+impl SimulatedTopic {
+    fn of(topic: &str, subscriber: &str) -> Self {
+        Self {
+            topic: topic.to_owned(),
+            subscriber: subscriber.to_owned(),
+            published: 0,
+            dropped: 0,
+            held_back: 0,
+            read: 0,
+        }
+    }
+}
+
 impl SimulatedChain {
     /// The limits that the chain exceeded, in words.
     pub fn objections(&self) -> Vec<String> {
@@ -110,11 +124,13 @@ impl SimulatedChain {
     }
 }
 
-/// The chains and the topics of a description in a simulation of all its hosts.
+/// The chains and the topics of a description in a simulation of all its hosts. `settled`: whether released jobs came at the
+/// times of their messages.
 pub fn chain_simulation(
     description: &Description,
     hosts: &[HostSimulation],
     span: CountedSpan,
+    settled: bool,
 ) -> (Vec<SimulatedChain>, Vec<SimulatedTopic>) {
     let (topics, chains): (Topics, Chains) = (description.section(), description.section());
     let mut exchange = Exchange::of(hosts);
@@ -122,16 +138,56 @@ pub fn chain_simulation(
     for (name, topic) in &topics.0 {
         exchange.publish(name, topic);
         for subscriber in &topic.subscribers {
-            counts.extend(exchange.carry(name, topic, subscriber, span.seed));
+            counts.extend(exchange.carry(name, topic, subscriber, (ReadRule::Newest, span.seed)));
+        }
+        for released in &topic.released {
+            counts.extend(exchange.carry(name, topic, released, (ReadRule::Released, span.seed)));
         }
     }
     let each = chains.0.iter().map(|(name, chain)| SimulatedChain {
         chain: name.clone(),
         data_age_limit: chain.data_age,
         reaction_time_limit: chain.reaction_time,
-        outcome: exchange.times(name, chain, &topics, span),
+        outcome: unplayed_in(description, chain, settled)
+            .map_or_else(|| exchange.times(name, chain, &topics, span), Err),
     });
     (each.collect(), counts)
+}
+
+/// Why the jobs of a chain did not come at the times of their messages, if so.
+fn unplayed_in(description: &Description, chain: &Chain, settled: bool) -> Option<String> {
+    let topics: Topics = description.section();
+    let links = chain.links(&topics).ok()?;
+    let mut released = links.iter().filter(|link| link.reads == ReadRule::Released);
+    released.find_map(|link| {
+        let why = match unplayed(description, &link.subscriber) {
+            Some(why) => why,
+            None if settled => return None,
+            None => "the times of messages did not settle within 16 rounds",
+        };
+        Some(format!(
+            "messages of topic `{}` do not release task {} in the simulation: {why}",
+            link.topic, link.subscriber
+        ))
+    })
+}
+
+/// The times at which messages of a topic arrive at a subscriber, in their order.
+pub(crate) fn message_arrivals(
+    topics: &Topics,
+    name: &str,
+    subscriber: &str,
+    hosts: &[HostSimulation],
+    seed: u64,
+) -> Vec<Duration> {
+    let exchange = Exchange::of(hosts);
+    let Some(topic) = topics.0.get(name) else {
+        return Vec::new();
+    };
+    let mut uncounted = SimulatedTopic::of(name, subscriber);
+    let arrivals = exchange.arrivals(topic, seed, &mut uncounted);
+    let times = arrivals.iter().map(|arrival| arrival.at.as_nanos());
+    times.map(Duration::from_nanos).collect()
 }
 
 /// The logs of all tasks with topics.
@@ -183,37 +239,44 @@ impl Exchange {
         }
     }
 
-    /// Carries the messages of a topic to a subscriber, and has each of its jobs read the newest.
-    fn carry(
-        &mut self,
-        name: &str,
+    /// The messages of a topic as they arrive at a subscriber.
+    fn arrivals(
+        &self,
         topic: &TopicDescription,
-        subscriber: &str,
         seed: u64,
-    ) -> Option<SimulatedTopic> {
-        let mut count = SimulatedTopic {
-            topic: name.to_owned(),
-            subscriber: subscriber.to_owned(),
-            published: 0,
-            dropped: 0,
-            held_back: 0,
-            read: 0,
-        };
+        count: &mut SimulatedTopic,
+    ) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
         for publisher in &topic.publishers {
             let (Some(log), Some(source)) = (self.logs.get(publisher), self.numbers.get(publisher))
             else {
                 continue;
             };
-            let way = topic_number(&format!("{name} {publisher}"), subscriber);
+            let way = topic_number(&format!("{} {publisher}", count.topic), &count.subscriber);
             let sent = sent_by(log, *source, topic, ChaCha8Rng::seed_from_u64(seed ^ way));
             count.published += sent.len() as u64;
-            arrivals.extend(regulated(sent, topic, &mut count));
+            arrivals.extend(regulated(sent, topic, count));
         }
         arrivals.sort_by_key(|arrival| arrival.at);
+        arrivals
+    }
+
+    /// Carries the messages of a topic to a subscriber, and has each of its jobs read the newest, or the one that released it.
+    fn carry(
+        &mut self,
+        name: &str,
+        topic: &TopicDescription,
+        subscriber: &str,
+        (reads, seed): (ReadRule, u64),
+    ) -> Option<SimulatedTopic> {
+        let mut count = SimulatedTopic::of(name, subscriber);
+        let arrivals = self.arrivals(topic, seed, &mut count);
         let log = self.logs.get_mut(subscriber)?;
         log.reads.push(name.to_owned());
-        count.read = read_newest(log, &arrivals, topic);
+        count.read = match reads {
+            ReadRule::Newest => read_newest(log, &arrivals, topic),
+            ReadRule::Released => read_each(log, &arrivals),
+        };
         Some(count)
     }
 
@@ -225,13 +288,6 @@ impl Exchange {
         span: CountedSpan,
     ) -> Result<SimulatedTimes, String> {
         let links = chain.links(topics).map_err(|fault| fault.to_string())?;
-        if let Some(link) = links.iter().find(|link| link.reads == ReadRule::Released) {
-            return Err(format!(
-                "messages of topic `{}` release task {}, and the simulation releases its jobs by their own arrivals; \
-                 `tailbound analyze` bounds such chains",
-                link.topic, link.subscriber
-            ));
-        }
         let tasks: Vec<TaskName> = chain.tasks().map(|(_, task)| task).collect();
         let names: Vec<String> = tasks.iter().map(TaskName::to_string).collect();
         let counted = |name: &String, is_last: bool| {
@@ -359,6 +415,19 @@ fn read_newest(log: &mut JobLog, arrivals: &[Arrival], topic: &TopicDescription)
         read += u64::from(message.is_some() && message != before);
         before = message.or(before);
         job.read.push(message);
+    }
+    read
+}
+
+/// Has each job of a released task read the message that released it; the number of messages that were read.
+fn read_each(log: &mut JobLog, arrivals: &[Arrival]) -> u64 {
+    let mut read = 0;
+    for (index, job) in log.jobs.iter_mut().enumerate() {
+        let arrival = arrivals
+            .get(index)
+            .filter(|arrival| arrival.at == job.release);
+        read += u64::from(arrival.is_some());
+        job.read.push(arrival.map(|arrival| arrival.message));
     }
     read
 }

@@ -22,6 +22,7 @@ mod predicted_supply;
 pub mod prediction;
 pub mod protocols;
 pub mod recovery;
+mod released_tasks;
 pub mod schedulability;
 pub mod service_simulation;
 pub mod set_points;
