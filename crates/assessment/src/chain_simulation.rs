@@ -133,7 +133,7 @@ pub fn chain_simulation(
     settled: bool,
 ) -> (Vec<SimulatedChain>, Vec<SimulatedTopic>) {
     let (topics, chains): (Topics, Chains) = (description.section(), description.section());
-    let mut exchange = Exchange::of(hosts);
+    let mut exchange = MessageExchange::of(hosts);
     let mut counts = Vec::new();
     for (name, topic) in &topics.0 {
         exchange.publish(name, topic);
@@ -180,7 +180,7 @@ pub(crate) fn message_arrivals(
     hosts: &[HostSimulation],
     seed: u64,
 ) -> Vec<Duration> {
-    let exchange = Exchange::of(hosts);
+    let exchange = MessageExchange::of(hosts);
     let Some(topic) = topics.0.get(name) else {
         return Vec::new();
     };
@@ -191,7 +191,7 @@ pub(crate) fn message_arrivals(
 }
 
 /// The logs of all tasks with topics.
-struct Exchange {
+struct MessageExchange {
     logs: BTreeMap<String, JobLog>,
     /// The number of each task, by which its messages are known.
     numbers: BTreeMap<String, u64>,
@@ -199,7 +199,7 @@ struct Exchange {
 
 /// A message at a subscriber.
 #[derive(Clone, Copy)]
-struct Arrival {
+struct MessageArrival {
     at: Instant,
     sent: Instant,
     message: MessageId,
@@ -209,7 +209,7 @@ fn instant(at_ns: u64) -> Instant {
     Instant::from_nanos(at_ns)
 }
 
-impl Exchange {
+impl MessageExchange {
     fn of(hosts: &[HostSimulation]) -> Self {
         let logged = |times: &Vec<JobTime>| JobLog {
             jobs: times.iter().map(logged_job).collect(),
@@ -245,7 +245,7 @@ impl Exchange {
         topic: &TopicDescription,
         seed: u64,
         count: &mut SimulatedTopic,
-    ) -> Vec<Arrival> {
+    ) -> Vec<MessageArrival> {
         let mut arrivals = Vec::new();
         for publisher in &topic.publishers {
             let (Some(log), Some(source)) = (self.logs.get(publisher), self.numbers.get(publisher))
@@ -327,14 +327,14 @@ fn sent_by(
     source: u64,
     topic: &TopicDescription,
     mut random: ChaCha8Rng,
-) -> Vec<Arrival> {
+) -> Vec<MessageArrival> {
     let delay = topic.delay.unwrap_or_default();
-    let mut sent: Vec<Arrival> = (0..)
+    let mut sent: Vec<MessageArrival> = (0..)
         .zip(&log.jobs)
         .map(|(sequence, job)| {
             let least_ns = delay.least.as_nanos();
             let took_ns = random.random_range(least_ns..=delay.most.as_nanos().max(least_ns));
-            Arrival {
+            MessageArrival {
                 at: job.end.saturating_add(Duration::from_nanos(took_ns)),
                 sent: job.end,
                 message: MessageId { source, sequence },
@@ -347,10 +347,10 @@ fn sent_by(
 
 /// Those of the messages that the contract of their publisher admits, at the times at which it does.
 fn regulated(
-    sent: Vec<Arrival>,
+    sent: Vec<MessageArrival>,
     topic: &TopicDescription,
     count: &mut SimulatedTopic,
-) -> Vec<Arrival> {
+) -> Vec<MessageArrival> {
     let size = topic.size as usize;
     let regulator = topic.contract.as_ref();
     let Some((contract, mut regulator)) =
@@ -358,7 +358,7 @@ fn regulated(
     else {
         return sent;
     };
-    let mut admitted: Vec<Arrival> = Vec::new();
+    let mut admitted: Vec<MessageArrival> = Vec::new();
     for arrival in sent {
         match contract.violation {
             ExcessRule::Drop => match regulator.admit(arrival.at, size) {
@@ -374,7 +374,7 @@ fn regulated(
                     displace_oldest(&mut admitted[held..], arrival);
                 } else if let Some(at) = next.filter(|at| regulator.admit(*at, size).is_ok()) {
                     count.held_back += u64::from(at > arrival.at);
-                    admitted.push(Arrival { at, ..arrival });
+                    admitted.push(MessageArrival { at, ..arrival });
                 }
             }
         }
@@ -383,11 +383,11 @@ fn regulated(
 }
 
 /// Gives each place among held messages to the next newer message, and the last place to `arrival`.
-fn displace_oldest(held: &mut [Arrival], arrival: Arrival) {
+fn displace_oldest(held: &mut [MessageArrival], arrival: MessageArrival) {
     let mut newer = arrival;
     for place in held.iter_mut().rev() {
         let before = *place;
-        *place = Arrival {
+        *place = MessageArrival {
             at: place.at,
             ..newer
         };
@@ -397,9 +397,9 @@ fn displace_oldest(held: &mut [Arrival], arrival: Arrival) {
 
 /// Has each job read the newest message that has come by its begin and is not beyond its lifespan; the number of messages
 /// that were read.
-fn read_newest(log: &mut JobLog, arrivals: &[Arrival], topic: &TopicDescription) -> u64 {
+fn read_newest(log: &mut JobLog, arrivals: &[MessageArrival], topic: &TopicDescription) -> u64 {
     let mut come = arrivals.iter().peekable();
-    let mut newest: Option<Arrival> = None;
+    let mut newest: Option<MessageArrival> = None;
     let mut read = 0;
     let mut before = None;
     for job in &mut log.jobs {
@@ -420,7 +420,7 @@ fn read_newest(log: &mut JobLog, arrivals: &[Arrival], topic: &TopicDescription)
 }
 
 /// Has each job of a released task read the message that released it; the number of messages that were read.
-fn read_each(log: &mut JobLog, arrivals: &[Arrival]) -> u64 {
+fn read_each(log: &mut JobLog, arrivals: &[MessageArrival]) -> u64 {
     let mut read = 0;
     for (index, job) in log.jobs.iter_mut().enumerate() {
         let arrival = arrivals

@@ -14,7 +14,7 @@
 mod grid_search;
 
 use serde::Serialize;
-use tailbound_model::{Arrivals, BackendTraits, Description, InputFiles, Window};
+use tailbound_model::{Arrivals, BackendKind, BackendTraits, Description, InputFiles, Window};
 use tailbound_time::{Duration, nanoseconds};
 use tailbound_topics::{Chains, TaskName};
 
@@ -90,7 +90,8 @@ pub enum FrameSizingError {
     Assessment(#[from] AssessmentError),
     /// Nothing to size.
     #[error(
-        "{0} has no time partitions; reserve windows for domains (back end \"time-partitions\"), whichever for now"
+        "{0} has no time partitions; reserve windows for domains (back end \"{names}\"), whichever for now",
+        names = BackendKind::names(BackendKind::has_windows)
     )]
     NoPartitions(String),
     /// Several hosts with time partitions.
@@ -169,7 +170,7 @@ pub fn size_frame(query: &FrameQuery<'_>) -> Result<FrameSizing, FrameSizingErro
         true => USUAL_SWITCH,
         false => described,
     };
-    let setting = Setting {
+    let setting = FrameSetting {
         query: *query,
         description: query.description.clone(),
         host,
@@ -265,7 +266,7 @@ fn partitions_on(description: &Description, host: &str) -> Result<Vec<String>, F
 }
 
 /// What all frames have in common.
-struct Setting<'a> {
+struct FrameSetting<'a> {
     query: FrameQuery<'a>,
     /// The description with the windows that are judged.
     description: Description,
@@ -274,7 +275,7 @@ struct Setting<'a> {
     switch: Duration,
 }
 
-impl Setting<'_> {
+impl FrameSetting<'_> {
     /// The frames of the grid, in steps.
     fn frames(&self) -> Vec<u64> {
         let grid_ns = self.query.grid.as_nanos();

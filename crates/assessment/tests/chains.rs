@@ -175,6 +175,26 @@ fn the_walker_keeps_its_deadlines() {
     }
 }
 
+/// Topics from each task to the next one.
+fn random_topics(released: &[bool], draw: &mut impl FnMut(u64) -> u64) -> String {
+    let mut text = String::new();
+    for task in 1..released.len() {
+        let least = draw(300);
+        let takes = if released[task] {
+            "released"
+        } else {
+            "subscribers"
+        };
+        text += &format!(
+            "[topics.m{task}]\npublishers = [\"d{}/t\"]\n{takes} = [\"d{task}/t\"]\nsize = 8\ntransport = \"udp\"\n\
+             quality = {{ history = 8 }}\ndelay = {{ least = \"{least}us\", most = \"{}us\" }}\n",
+            task - 1,
+            least + draw(900)
+        );
+    }
+    text
+}
+
 /// A random system of tasks in windows or on CPUs of their own, on one or two hosts, as a chain.
 fn random_chain(seed: u64) -> String {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -229,20 +249,7 @@ fn random_chain(seed: u64) -> String {
              execution_time = {{ kind = \"uniform\", min = \"50us\", max = \"{work}us\" }}\n"
         );
     }
-    for task in 1..tasks {
-        let least = draw(300);
-        let takes = if released[task as usize] {
-            "released"
-        } else {
-            "subscribers"
-        };
-        text += &format!(
-            "[topics.m{task}]\npublishers = [\"d{}/t\"]\n{takes} = [\"d{task}/t\"]\nsize = 8\ntransport = \"udp\"\n\
-             quality = {{ history = 8 }}\ndelay = {{ least = \"{least}us\", most = \"{}us\" }}\n",
-            task - 1,
-            least + draw(900)
-        );
-    }
+    text += &random_topics(&released, &mut draw);
     let path: Vec<String> = (0..tasks).map(|task| format!("\"d{task}/t\"")).collect();
     text + &format!(
         "[chains.c]\npath = [{}]\ndata_age = \"10s\"\n",

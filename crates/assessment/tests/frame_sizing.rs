@@ -13,7 +13,7 @@ fn ms(value: u64) -> Duration {
 }
 
 /// Three partitions on a CPU with a chain through them, for an age and periods in milliseconds.
-fn system(age: u64, periods: [u64; 3], work_us: u64) -> Description {
+fn system(age_ms: u64, periods: [u64; 3], work_us: u64) -> Description {
     let mut text = String::from(
         "schema_version = 1\nname = \"line\"\n[hosts.line]\ncpus = [0]\nmajor_frame = \"10ms\"\n",
     );
@@ -29,7 +29,8 @@ fn system(age: u64, periods: [u64; 3], work_us: u64) -> Description {
     }
     text += "[topics.ab]\npublishers = [\"c/t\"]\nsubscribers = [\"a/t\"]\nsize = 8\n\
              [topics.bc]\npublishers = [\"a/t\"]\nsubscribers = [\"b/t\"]\nsize = 8\n";
-    text += &format!("[chains.line]\npath = [\"c/t\", \"a/t\", \"b/t\"]\ndata_age = \"{age}ms\"\n");
+    text +=
+        &format!("[chains.line]\npath = [\"c/t\", \"a/t\", \"b/t\"]\ndata_age = \"{age_ms}ms\"\n");
     let checked = FORMAT.check(&text, "line.toml");
     assert!(!checked.problems.has_errors(), "{}", checked.problems);
     checked.description.unwrap()

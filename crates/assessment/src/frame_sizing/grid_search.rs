@@ -3,20 +3,20 @@
 use tailbound_time::Duration;
 use tailbound_topics::{Chains, TaskName};
 
-use super::{FrameSizing, FrameSizingError, Setting, SizedWindow};
+use super::{FrameSetting, FrameSizing, FrameSizingError, SizedWindow};
 use crate::AssessmentError;
 use crate::chains::{ChainVerdict, judge_some_chains};
 use crate::schedulability::{DeadlineVerdict, ModeVerdict, judge};
 
 /// A frame with so many steps more in all windows than their least lengths.
 #[derive(Clone, Debug)]
-struct Candidate {
+struct FrameCandidate {
     units: u64,
     least: Vec<u64>,
     more: u64,
 }
 
-impl Candidate {
+impl FrameCandidate {
     fn total(&self) -> u64 {
         self.least.iter().sum::<u64>() + self.more
     }
@@ -37,8 +37,8 @@ struct PlacedChain {
 
 /// The search.
 pub(super) struct GridSearch<'a> {
-    setting: Setting<'a>,
-    candidates: Vec<Candidate>,
+    setting: FrameSetting<'a>,
+    candidates: Vec<FrameCandidate>,
     chains: Vec<PlacedChain>,
     placements: u64,
     most_placements: u64,
@@ -47,14 +47,14 @@ pub(super) struct GridSearch<'a> {
 }
 
 /// The end of the search within a candidate.
-enum Placed {
+enum PlacementEnd {
     At(Vec<(u64, u64)>),
     Nowhere,
     Unfinished,
 }
 
 impl<'a> GridSearch<'a> {
-    pub(super) fn new(setting: Setting<'a>, frames: Vec<(u64, Vec<u64>)>) -> Self {
+    pub(super) fn new(setting: FrameSetting<'a>, frames: Vec<(u64, Vec<u64>)>) -> Self {
         let chains: Chains = setting.description.section();
         let limited = chains
             .0
@@ -75,7 +75,7 @@ impl<'a> GridSearch<'a> {
             })
         });
         let chains = placed.collect();
-        let candidates = frames.into_iter().map(|(units, least)| Candidate {
+        let candidates = frames.into_iter().map(|(units, least)| FrameCandidate {
             units,
             least,
             more: 0,
@@ -93,15 +93,15 @@ impl<'a> GridSearch<'a> {
     pub(super) fn answer(mut self) -> Result<FrameSizing, FrameSizingError> {
         while let Some(candidate) = self.take_least() {
             match self.divide(&candidate, &candidate.least.clone(), 0, candidate.more)? {
-                Placed::At(windows) => {
+                PlacementEnd::At(windows) => {
                     return Ok(self.sizing(&candidate, &windows, share_of(&candidate)));
                 }
-                Placed::Unfinished => return self.without_proof(&candidate),
-                Placed::Nowhere => {}
+                PlacementEnd::Unfinished => return self.without_proof(&candidate),
+                PlacementEnd::Nowhere => {}
             }
             if candidate.more < self.room(&candidate) {
                 let more = candidate.more + 1;
-                self.candidates.push(Candidate { more, ..candidate });
+                self.candidates.push(FrameCandidate { more, ..candidate });
             }
         }
         Err(FrameSizingError::Infeasible {
@@ -112,7 +112,7 @@ impl<'a> GridSearch<'a> {
         })
     }
 
-    fn take_least(&mut self) -> Option<Candidate> {
+    fn take_least(&mut self) -> Option<FrameCandidate> {
         let mut least = 0;
         for (index, candidate) in self.candidates.iter().enumerate() {
             if candidate.comes_before(&self.candidates[least]) {
@@ -123,7 +123,7 @@ impl<'a> GridSearch<'a> {
     }
 
     /// The most steps that may be added in all windows.
-    fn room(&self, candidate: &Candidate) -> u64 {
+    fn room(&self, candidate: &FrameCandidate) -> u64 {
         let most = candidate.units * candidate.least.len() as u64;
         most.saturating_sub(candidate.least.iter().sum())
     }
@@ -131,17 +131,17 @@ impl<'a> GridSearch<'a> {
     /// Divides the steps that are left among the windows from one on, in every way.
     fn divide(
         &mut self,
-        candidate: &Candidate,
+        candidate: &FrameCandidate,
         lengths: &[u64],
         from: usize,
         left: u64,
-    ) -> Result<Placed, AssessmentError> {
+    ) -> Result<PlacementEnd, AssessmentError> {
         if from + 1 == lengths.len() || left == 0 {
             let mut lengths = lengths.to_vec();
             lengths[from] += left;
             return match lengths[from] <= candidate.units {
                 true => self.place_all(candidate.units, &lengths),
-                false => Ok(Placed::Nowhere),
+                false => Ok(PlacementEnd::Nowhere),
             };
         }
         for own in (0..=left).rev() {
@@ -151,17 +151,17 @@ impl<'a> GridSearch<'a> {
                 continue;
             }
             match self.divide(candidate, &lengths, from + 1, left - own)? {
-                Placed::Nowhere => {}
+                PlacementEnd::Nowhere => {}
                 end => return Ok(end),
             }
         }
-        Ok(Placed::Nowhere)
+        Ok(PlacementEnd::Nowhere)
     }
 
     /// Places windows of these lengths in every way, if the CPUs hold them and the tasks meet their deadlines.
-    fn place_all(&mut self, units: u64, lengths: &[u64]) -> Result<Placed, AssessmentError> {
+    fn place_all(&mut self, units: u64, lengths: &[u64]) -> Result<PlacementEnd, AssessmentError> {
         let Some(packed) = self.packed(units, lengths) else {
-            return Ok(Placed::Nowhere);
+            return Ok(PlacementEnd::Nowhere);
         };
         let frame = self.setting.time(units);
         if let Some(host) = self.setting.description.hosts.get_mut(&self.setting.host) {
@@ -173,7 +173,7 @@ impl<'a> GridSearch<'a> {
         // Response times hold wherever the windows lie.
         let verdicts = judge(&self.setting.description, self.setting.query.inputs)?;
         if !self.holds(&verdicts) {
-            return Ok(Placed::Nowhere);
+            return Ok(PlacementEnd::Nowhere);
         }
         let mut placed = Vec::new();
         Ok(self.place(units, lengths, &verdicts, &mut placed))
@@ -244,17 +244,17 @@ impl<'a> GridSearch<'a> {
         lengths: &[u64],
         verdicts: &[ModeVerdict],
         placed: &mut Vec<(u64, u64)>,
-    ) -> Placed {
+    ) -> PlacementEnd {
         let index = placed.len();
         let Some(length) = lengths.get(index).copied() else {
-            return Placed::At(placed.clone());
+            return PlacementEnd::At(placed.clone());
         };
         for offset in 0..=units - length {
             if !self.is_free(placed, offset, length) {
                 continue;
             }
             if self.placements >= self.most_placements {
-                return Placed::Unfinished;
+                return PlacementEnd::Unfinished;
             }
             self.placements += 1;
             self.set_window(index, offset, length);
@@ -263,11 +263,11 @@ impl<'a> GridSearch<'a> {
             }
             placed.push((offset, length));
             match self.place(units, lengths, verdicts, placed) {
-                Placed::Nowhere => placed.pop(),
+                PlacementEnd::Nowhere => placed.pop(),
                 end => return end,
             };
         }
-        Placed::Nowhere
+        PlacementEnd::Nowhere
     }
 
     /// Whether the chains are kept of which this partition is the last one to be placed.
@@ -285,7 +285,7 @@ impl<'a> GridSearch<'a> {
 
     fn sizing(
         &self,
-        candidate: &Candidate,
+        candidate: &FrameCandidate,
         windows: &[(u64, u64)],
         least_share: f64,
     ) -> FrameSizing {
@@ -316,7 +316,10 @@ impl<'a> GridSearch<'a> {
 
     /// An answer without proof: in each frame windows that divide half of the rest of the frame, or all of it, evenly. What
     /// was refuted before is the gap.
-    fn without_proof(mut self, stopped_at: &Candidate) -> Result<FrameSizing, FrameSizingError> {
+    fn without_proof(
+        mut self,
+        stopped_at: &FrameCandidate,
+    ) -> Result<FrameSizing, FrameSizingError> {
         let judged = self.placements;
         let least_share = share_of(stopped_at);
         let mut frames = std::mem::take(&mut self.candidates);
@@ -328,7 +331,7 @@ impl<'a> GridSearch<'a> {
             for part in [rest / 2 / count, rest / count] {
                 let lengths: Vec<u64> = candidate.least.iter().map(|least| least + part).collect();
                 self.most_placements = self.placements + judged / 16 + 1;
-                if let Placed::At(windows) = self.place_all(candidate.units, &lengths)? {
+                if let PlacementEnd::At(windows) = self.place_all(candidate.units, &lengths)? {
                     return Ok(self.sizing(&candidate, &windows, least_share));
                 }
             }
@@ -339,6 +342,6 @@ impl<'a> GridSearch<'a> {
     }
 }
 
-fn share_of(candidate: &Candidate) -> f64 {
+fn share_of(candidate: &FrameCandidate) -> f64 {
     candidate.total() as f64 / candidate.units as f64
 }
