@@ -8,7 +8,7 @@ use tailbound_analysis::schedulability::priority_assignment::described_rank;
 use tailbound_model::{Arrivals, Description, ExecutionTime, Task};
 use tailbound_time::{Duration, nanoseconds};
 use tailbound_topics::{
-    Chain, ChainLink, Chains, ReadRule, TaskName, TopicDescription, Topics, Traffic,
+    Chain, ChainLink, Chains, ReadRule, Routes, TaskName, TopicDescription, Topics, Traffic,
 };
 
 use crate::mode_content::{ModeContent, modes};
@@ -69,6 +69,15 @@ impl ChainVerdict {
 
 /// Judges every chain in each mode by the response times of `verdicts`, which are those of all modes of the description.
 pub fn judge_chains(description: &Description, verdicts: &[ModeVerdict]) -> Vec<ChainVerdict> {
+    judge_some_chains(description, verdicts, |_| true)
+}
+
+/// The same for some chains.
+pub(crate) fn judge_some_chains(
+    description: &Description,
+    verdicts: &[ModeVerdict],
+    is_wanted: impl Fn(&str) -> bool,
+) -> Vec<ChainVerdict> {
     let (topics, chains): (Topics, Chains) = (description.section(), description.section());
     if chains.0.is_empty() {
         return Vec::new();
@@ -87,7 +96,7 @@ pub fn judge_chains(description: &Description, verdicts: &[ModeVerdict]) -> Vec<
             mode: &mode,
             tasks: &verdict.tasks,
         };
-        for (name, chain) in &chains.0 {
+        for (name, chain) in chains.0.iter().filter(|(name, _)| is_wanted(name)) {
             answers.push(judged(name, &mode, chain, question.answer(chain)));
         }
     }
@@ -365,26 +374,34 @@ impl ChainQuestion<'_> {
         each.collect()
     }
 
-    /// Refuses a topic of which the contract may drop messages, or hold them back.
+    /// Refuses a topic, or a route behind it, of which the contract may drop messages, or hold them back.
     fn contract_admits(&self, link: &ChainLink, topic: &TopicDescription) -> Result<(), String> {
-        let Some(contract) = &topic.contract else {
-            return Ok(());
-        };
-        let Some(admitted) = Traffic::of_contract(contract) else {
-            return Err(format!(
-                "the contract of topic `{}` admits nothing",
-                link.topic
-            ));
-        };
-        for sent in self.sent(topic)? {
-            if let Some(excess) = admitted.excess_of(&[sent]) {
-                return Err(format!(
-                    "the contract of topic `{}` may turn messages away: {}, since jobs end at different times after their \
-                     arrivals, and {} are admitted",
-                    link.topic,
-                    excess.sent_in_words(),
-                    excess.admitted
-                ));
+        let routes: Routes = self.description.section();
+        let route = routes.of_task(&link.subscriber.to_string());
+        let by_route =
+            route.and_then(|(name, route)| Some((format!("route `{name}`"), route.contract?)));
+        let by_topic = topic
+            .contract
+            .map(|contract| (format!("topic `{}`", link.topic), contract));
+        for (owner, contract) in by_topic.into_iter().chain(by_route) {
+            let Some(admitted) = Traffic::of_contract(&contract) else {
+                return Err(format!("the contract of {owner} admits nothing"));
+            };
+            // A topic has the contract for each publisher, a route for all of them together.
+            let sent = self.sent(topic)?;
+            let apart = match owner.starts_with("route") {
+                true => vec![sent],
+                false => sent.into_iter().map(|one| vec![one]).collect(),
+            };
+            for senders in apart {
+                if let Some(excess) = admitted.excess_of(&senders) {
+                    return Err(format!(
+                        "the contract of {owner} may turn messages away: {}, since jobs end at different times after \
+                         their arrivals, and {} are admitted",
+                        excess.sent_in_words(),
+                        excess.admitted
+                    ));
+                }
             }
         }
         Ok(())

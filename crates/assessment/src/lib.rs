@@ -7,10 +7,12 @@
 
 pub mod analysis;
 pub mod band;
+pub mod chain_simulation;
 pub mod chains;
 pub mod deadline_test;
 mod error;
 pub mod execution_times;
+pub mod frame_sizing;
 pub mod interface;
 mod interfered_times;
 pub mod mode_content;
@@ -20,6 +22,7 @@ mod predicted_supply;
 pub mod prediction;
 pub mod protocols;
 pub mod recovery;
+mod released_tasks;
 pub mod schedulability;
 pub mod service_simulation;
 pub mod set_points;

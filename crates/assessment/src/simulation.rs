@@ -10,7 +10,9 @@ use tailbound_simulator::host::{
 use tailbound_time::Duration;
 
 use crate::AssessmentError;
+use crate::chain_simulation::{CountedSpan, SimulatedChain, SimulatedTopic, chain_simulation};
 use crate::prediction::variant_named;
+use crate::released_tasks::{MOST_ROUNDS, MessageTimes, ReleasedTasks};
 use crate::schedulability::refused_cpus;
 
 /// What is simulated of a description.
@@ -43,6 +45,12 @@ pub struct SimulationAnswer {
     pub hosts: Vec<HostSimulation>,
     /// What is promised, and whether it was kept.
     pub promises: Vec<SimulatedPromise>,
+    /// The chains.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub chains: Vec<SimulatedChain>,
+    /// The topics, at each subscriber.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub topics: Vec<SimulatedTopic>,
 }
 
 /// Simulates every host of a description by `simulate_host`, which may record what it sees.
@@ -63,18 +71,31 @@ pub fn simulate<E: From<AssessmentError>>(
     let deployment = Deployment::of(description, query.mode, variant);
     let hosted = deployment.map_err(AssessmentError::from)?.description;
     let refused = refused_cpus(&hosted)?;
-    let mut hosts: Vec<HostSimulation> = Vec::new();
-    for host in hosted.hosts.keys() {
-        hosts.push(simulate_host(&HostQuery {
-            description: &hosted,
-            host,
-            inputs,
-            seed: query.seed.unwrap_or(description.seed),
-            warm_up: query.warm_up,
-            duration: query.duration,
-            kept: Kept::Classes,
-            most_events: MOST_EVENTS,
-        })?);
+    let seed = query.seed.unwrap_or(description.seed);
+    let released = ReleasedTasks::of(&hosted);
+    let mut messages = MessageTimes::new();
+    let (mut hosts, mut settled) = (Vec::new(), false);
+    for _ in 0..MOST_ROUNDS {
+        let (described, inputs) = released.released_at(&hosted, inputs, &messages);
+        hosts.clear();
+        for host in described.hosts.keys() {
+            hosts.push(simulate_host(&HostQuery {
+                description: &described,
+                host,
+                inputs: &inputs,
+                seed,
+                warm_up: query.warm_up,
+                duration: query.duration,
+                kept: Kept::Classes,
+                most_events: MOST_EVENTS,
+            })?);
+        }
+        let sent = released.messages(&hosts, seed);
+        settled = released.is_empty() || sent == messages;
+        if settled {
+            break;
+        }
+        messages = sent;
     }
     for host in &mut hosts {
         let here = refused.iter().filter(|cpu| cpu.host == host.host);
@@ -83,6 +104,12 @@ pub fn simulate<E: From<AssessmentError>>(
             format!("not admitted, and simulated all the same: {why}")
         }));
     }
+    let span = CountedSpan {
+        seed,
+        warm_up: query.warm_up,
+        duration: query.duration,
+    };
+    let (chains, topics) = chain_simulation(&hosted, &hosts, span, settled);
     let mode = query.mode.or(description.initial_mode.as_deref());
     Ok(SimulationAnswer {
         engine: ENGINE,
@@ -91,5 +118,7 @@ pub fn simulate<E: From<AssessmentError>>(
         variant: query.variant.map(Into::into),
         promises: promises(&hosted, &hosts),
         hosts,
+        chains,
+        topics,
     })
 }

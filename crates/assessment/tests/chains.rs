@@ -1,9 +1,12 @@
 //! Chains of descriptions: verdicts, splits, and what keeps a chain from having a bound.
 
+use tailbound_assessment::AssessmentError;
 use tailbound_assessment::analysis::analyze;
 use tailbound_assessment::chains::ChainVerdict;
 use tailbound_assessment::schedulability::DeadlineVerdict;
+use tailbound_assessment::simulation::{SimulationAnswer, SimulationQuery, simulate};
 use tailbound_model::InputFiles;
+use tailbound_simulator::host::{HostQuery, simulate_host};
 use tailbound_time::Duration;
 
 const ROVER: &str = r#"
@@ -147,6 +150,14 @@ fn a_released_task_whose_promise_holds_begins_with_its_message() {
     // 10 + 1 in the eye's own window, 0.1 under way, and the response time of the arm.
     let response = answer.parts.last().unwrap().length;
     assert_eq!(answer.bound, us(11_100).saturating_add(response));
+    // A route of the arm's task that lets less pass than comes.
+    let route = "\n[routes.r]\ntask = \"arm/act\"\nfrom = \"sight\"\nto = \"deed\"\ncontract = { messages = 1, interval = \"10ms\" }\n";
+    let routed = text.replace(
+        "publishers = [\"arm/act\"]\n",
+        "publishers = [\"arm/act\"]\ntype_name = \"sight\"\n",
+    );
+    let why = chain(&format!("{routed}{route}"), "grip").why.unwrap();
+    assert!(why.contains("route `r` may turn messages away"), "{why}");
     let without_history = text.replace("quality = { history = 3 }\n", "");
     let why = chain(&without_history, "grip").why.unwrap();
     assert!(why.contains("set `history` to"), "{why}");
@@ -162,4 +173,163 @@ fn the_walker_keeps_its_deadlines() {
         let answer = one.answer.unwrap();
         assert!(answer.bound <= answer.baseline);
     }
+}
+
+/// Topics from each task to the next one.
+fn random_topics(released: &[bool], draw: &mut impl FnMut(u64) -> u64) -> String {
+    let mut text = String::new();
+    for task in 1..released.len() {
+        let least = draw(300);
+        let takes = if released[task] {
+            "released"
+        } else {
+            "subscribers"
+        };
+        text += &format!(
+            "[topics.m{task}]\npublishers = [\"d{}/t\"]\n{takes} = [\"d{task}/t\"]\nsize = 8\ntransport = \"udp\"\n\
+             quality = {{ history = 8 }}\ndelay = {{ least = \"{least}us\", most = \"{}us\" }}\n",
+            task - 1,
+            least + draw(900)
+        );
+    }
+    text
+}
+
+/// A random system of tasks in windows or on CPUs of their own, on one or two hosts, as a chain.
+fn random_chain(seed: u64) -> String {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut draw = |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    };
+    let mut text = String::from("schema_version = 1\nname = \"random\"\n");
+    let (hosts, tasks) = (1 + draw(2), 2 + draw(3));
+    let (mut released, mut before) = (Vec::new(), 10);
+    let names = &["left", "right"][..hosts as usize];
+    for host in names {
+        text += &format!("[hosts.{host}]\ncpus = [0, 1, 2, 3]\nmajor_frame = \"10ms\"\n");
+    }
+    for task in 0..tasks {
+        // Both hosts have a task.
+        let host = match task {
+            0 => names[0],
+            1 => names[names.len() - 1],
+            _ => names[draw(hosts) as usize],
+        };
+        // A released task has the period of its publisher, and a jitter above the publisher's response time and the delays.
+        let by_message = task > 0 && draw(3) == 0;
+        let period = match by_message {
+            true => before,
+            false => [10, 20, 40, 50][draw(4) as usize],
+        };
+        let jitter = if by_message {
+            "jitter = \"45ms\"\n"
+        } else {
+            ""
+        };
+        released.push(by_message);
+        before = period;
+        let work = 100 + draw(900);
+        let offset = draw(period * 1_000);
+        let window = match draw(2) {
+            0 => format!(
+                "[{{ offset = \"{}us\", length = \"2500us\" }}]",
+                100 * draw(75)
+            ),
+            _ => "[{ offset = \"0ms\", length = \"9ms\" }]".to_owned(),
+        };
+        // Each task has a CPU for itself, so that windows do not overlap.
+        text += &format!(
+            "[domains.d{task}]\nkind = \"process\"\nhost = \"{host}\"\n\
+             reservation = {{ backend = \"time-partitions\", cpus = [{task}], windows = {window} }}\n\
+             [domains.d{task}.tasks.t]\n{jitter}\
+             arrivals = {{ kind = \"periodic\", period = \"{period}ms\", offset = \"{offset}us\" }}\n\
+             execution_time = {{ kind = \"uniform\", min = \"50us\", max = \"{work}us\" }}\n"
+        );
+    }
+    text += &random_topics(&released, &mut draw);
+    let path: Vec<String> = (0..tasks).map(|task| format!("\"d{task}/t\"")).collect();
+    text + &format!(
+        "[chains.c]\npath = [{}]\ndata_age = \"10s\"\n",
+        path.join(", ")
+    )
+}
+
+fn simulated(text: &str, seed: u64) -> SimulationAnswer {
+    let checked = tailbound_analysis::FORMAT.check(text, "random.toml");
+    assert!(!checked.problems.has_errors(), "{}", checked.problems);
+    let query = SimulationQuery {
+        mode: None,
+        variant: None,
+        seed: Some(seed),
+        warm_up: Duration::from_millis(500),
+        duration: Duration::from_secs(4),
+    };
+    let one_host = |query: &HostQuery<'_>| Ok::<_, AssessmentError>(simulate_host(query).unwrap());
+    let description = checked.description.unwrap();
+    simulate(&description, &InputFiles::default(), &query, one_host).unwrap()
+}
+
+#[test]
+fn simulated_chains_stay_below_their_bounds_and_come_near_them() {
+    let (mut nearest, mut by_messages): (f64, usize) = (0.0, 0);
+    for seed in 1..60 {
+        let text = random_chain(seed);
+        let analysed = chain(&text, "c");
+        // A window may give its task too little, or in a phase that the random offsets do not have.
+        let Some(answer) = analysed.answer else {
+            continue;
+        };
+        let simulation = simulated(&text, seed);
+        let times = simulation.chains[0].outcome.as_ref().unwrap();
+        by_messages += usize::from(text.contains("released"));
+        for time in [&times.data_age, &times.reaction_time] {
+            let longest = time.max().unwrap().low;
+            assert!(
+                longest <= answer.bound,
+                "{longest} > {}\n{text}",
+                answer.bound
+            );
+            nearest = nearest.max(longest.as_secs_f64() / answer.bound.as_secs_f64());
+        }
+    }
+    assert!(by_messages >= 5, "{by_messages} chains have released tasks");
+    assert!(nearest > 0.8, "the nearest is {nearest} of its bound");
+}
+
+#[test]
+fn a_simulation_depends_on_its_seed_alone() {
+    let text = random_chain(7);
+    assert_eq!(simulated(&text, 3), simulated(&text, 3));
+    assert_ne!(simulated(&text, 3).chains, simulated(&text, 4).chains);
+}
+
+#[test]
+fn contracts_drop_or_hold_back_in_a_simulation() {
+    let with = |violation: &str| {
+        let contract = format!(
+            "size = 8\nquality = {{ history = 2 }}\ncontract = {{ messages = 10, interval = \"100ms\", violation = \"{violation}\" }}\ndelay"
+        );
+        // The eye publishes at the least distance of its jobs, which vary within the window.
+        let text = ROVER.replace("size = 8\ndelay", &contract).replace(
+            "{ kind = \"constant\", value = \"1ms\" }\n\n[domains.arm]",
+            "{ kind = \"uniform\", min = \"100us\", max = \"1900us\" }\n\n[domains.arm]",
+        );
+        assert!(text.contains("uniform"));
+        simulated(&text, 1)
+            .topics
+            .into_iter()
+            .find(|one| one.topic == "sight")
+            .unwrap()
+    };
+    let dropped = with("drop");
+    assert!(dropped.dropped > 0 && dropped.held_back == 0, "{dropped:?}");
+    let held = with("hold-back");
+    assert!(
+        held.held_back > 0 && held.dropped < dropped.dropped,
+        "{held:?}"
+    );
+    assert!(held.read <= held.published);
 }

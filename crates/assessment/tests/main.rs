@@ -5,5 +5,6 @@
 mod band;
 mod chains;
 mod delays;
+mod frame_sizing;
 mod interference;
 mod precedence;

@@ -383,6 +383,16 @@ pub struct SizeArguments {
     /// a manifest it is what is asked for anyway.
     #[arg(long, conflicts_with = "server")]
     pub limit: bool,
+    /// With a FILE: the major frame and the windows of a host's time partitions that meet the deadlines of tasks and chains,
+    /// in place of budgets.
+    #[arg(long, requires = "file", conflicts_with_all = ["limit", "slos", "period", "probability"])]
+    pub frame: bool,
+    /// Of a frame: the step of frames, offsets and lengths of windows.
+    #[arg(long, default_value = "500us", requires = "frame")]
+    pub grid: Duration,
+    /// Of a frame: the host, where several have time partitions.
+    #[arg(long, value_name = "NAME", requires = "frame")]
+    pub host: Option<String>,
     /// Of a limit: print only what sets it, with its margin.
     #[arg(long, value_name = "OF", value_parser = limit_stanza())]
     pub stanza: Option<LimitStanza>,

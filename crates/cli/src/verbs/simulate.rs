@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tailbound_assessment::chain_simulation::SimulatedChain;
 use tailbound_assessment::simulation::{SimulationAnswer, SimulationQuery, simulate};
 use tailbound_distribution::Distribution;
 use tailbound_model::Percentile;
@@ -17,6 +18,7 @@ use crate::output::{Output, table};
 
 use super::predict_answer::millisecond_range;
 use super::schedule::{SHOWN, simulate_recorded};
+use super::simulated_chains;
 
 /// Simulates every host of a description. Status 2 if a deadline or promise is missed, or work piles
 /// up.
@@ -100,7 +102,10 @@ fn print(
             ));
         }
     }
-    let for_people = || format!("{}\n", table(&header, &rows));
+    let for_people = || {
+        let chains = simulated_chains::tables_of(answer, percentiles);
+        format!("{}\n{chains}", table(&header, &rows))
+    };
     output.rows_with(for_people, &header, &rows, answer)
 }
 
@@ -179,7 +184,10 @@ fn said(promise: &SimulatedPromise) -> String {
     format!("p{}{of} within {latency}: {outcome}", promise.percentile)
 }
 
-fn quantiles(responses: Option<&Distribution>, percentiles: &[Percentile]) -> Vec<String> {
+pub(super) fn quantiles(
+    responses: Option<&Distribution>,
+    percentiles: &[Percentile],
+) -> Vec<String> {
     let each = percentiles.iter().map(|percentile| {
         match responses.and_then(|responses| responses.quantile(percentile.probability())) {
             None => "-".into(),
@@ -230,6 +238,7 @@ fn judge(answer: &SimulationAnswer) -> Result<(), Failure> {
     let missed = answer.promises.iter();
     let missed = missed.filter(|promise| promise.outcome == SimulatedOutcome::Missed);
     reasons.extend(missed.map(|promise| format!("service {}: {}", promise.service, said(promise))));
+    reasons.extend(answer.chains.iter().flat_map(SimulatedChain::objections));
     if reasons.is_empty() {
         return Ok(());
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use tailbound_analysis::USUAL_QUOTA_PERIOD;
 use tailbound_manifest::container_limit_if_any;
 
-use super::{size_file, size_queue};
+use super::{size_file, size_frame, size_queue};
 use crate::arguments::{AnswerSubject, SizeArguments};
 use crate::failure::Failure;
 use crate::output::{Output, read_file};
@@ -15,6 +15,9 @@ pub fn carry_out(arguments: &SizeArguments, output: &Output) -> Result<(), Failu
     let output = &output.exporting(&arguments.export);
     check(arguments)?;
     match arguments.subject()? {
+        AnswerSubject::Description(file) if arguments.frame => {
+            size_frame::carry_out(file, arguments, output)
+        }
         AnswerSubject::Description(file) => size_file::carry_out(file, arguments, output),
         AnswerSubject::Manifest(file) => of_manifest(file, arguments, output),
         AnswerSubject::Queue => {

@@ -1,8 +1,10 @@
 //! What is counted in the course of a simulation.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::result::JobTime;
 use crate::hierarchy::{Completion, Job, JobSource, Piece, Sink};
 use crate::tally::Tally;
 use crate::timers::NEVER;
@@ -67,6 +69,32 @@ pub(super) struct TaskCount {
     queue: usize,
 }
 
+/// The times of the jobs of a task, as far as they have begun or ended.
+#[derive(Default)]
+pub(super) struct TaskLog {
+    /// The begins of jobs that have begun, by number.
+    begun: BTreeMap<u64, u64>,
+    pub(super) done: Vec<JobTime>,
+}
+
+impl TaskLog {
+    #[cold]
+    fn ran(&mut self, piece: &Piece) {
+        self.begun.entry(piece.number).or_insert(piece.from);
+    }
+
+    #[cold]
+    fn completed(&mut self, completion: &Completion) {
+        // A job without work ends without having run.
+        let begin = self.begun.remove(&completion.number);
+        self.done.push(JobTime {
+            release_ns: completion.release,
+            begin_ns: begin.unwrap_or(completion.end),
+            end_ns: completion.end,
+        });
+    }
+}
+
 /// Counts everything that a result is made of.
 pub(super) struct Course {
     pub(super) span: Span,
@@ -75,6 +103,8 @@ pub(super) struct Course {
     pub(super) overhead: Vec<u64>,
     pub(super) busy: Vec<u64>,
     pub(super) switches: Vec<u64>,
+    /// By task, the times of the jobs of those tasks that are watched.
+    pub(super) logs: Vec<Option<TaskLog>>,
     /// What was on each CPU last.
     last: Vec<Option<(usize, u64)>>,
     pub(super) queues: Vec<BacklogMinima>,
@@ -120,6 +150,7 @@ impl Course {
             overhead: vec![0; cpus],
             busy: vec![0; cpus],
             switches: vec![0; cpus],
+            logs: tasks.iter().map(|_| None).collect(),
             last: vec![None; cpus],
             queues: (0..queues).map(backlog).collect(),
             part: None,
@@ -200,6 +231,9 @@ impl Sink for Course {
             queue.least[part] = queue.least[part].min(queue.waiting);
         }
         self.waiting.set(self.waiting.get() - 1);
+        if let Some(log) = &mut self.logs[completion.task] {
+            log.completed(completion);
+        }
         if completion.release < self.span.from {
             return;
         }
@@ -217,6 +251,9 @@ impl Sink for Course {
         let length = self.span.clip(piece.from, piece.until);
         self.tasks[piece.task].used += length;
         self.busy[piece.cpu] += length;
+        if let Some(log) = &mut self.logs[piece.task] {
+            log.ran(piece);
+        }
         let now = Some((piece.task, piece.number));
         if self.last[piece.cpu] != now {
             let counts = self.span.from <= piece.from && piece.from < self.span.until;

@@ -27,6 +27,21 @@ pub struct HostSimulation {
     pub cpus: Vec<CpuResult>,
     /// What the simulation takes for granted.
     pub assumptions: Vec<String>,
+    /// The times of all jobs of the domains' own tasks that publish or subscribe topics, by `domain/task`, each in the order
+    /// of their begin, those of the warm-up included.
+    #[serde(skip)]
+    pub job_times: BTreeMap<String, Vec<JobTime>>,
+}
+
+/// The times of a job that is done, from the begin of the simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobTime {
+    /// The release.
+    pub release_ns: u64,
+    /// The instant at which the job first ran.
+    pub begin_ns: u64,
+    /// The end.
+    pub end_ns: u64,
 }
 
 /// What became of a domain.

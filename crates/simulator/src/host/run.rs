@@ -12,6 +12,7 @@ use super::course::{Course, Feed, HOG, Kept, NEVER_DUE, Nothing, Responses, Span
 use super::interference::{InterferedJobs, InterferenceEvents};
 use super::layout::{LaidPlan, LaidTask, Layout};
 use super::mapping::{LONGEST, TURN, lay_out};
+use super::messages;
 use super::problem::HostError;
 use super::result::{CpuResult, HostSimulation, TaskResult};
 use super::soft::InDomain;
@@ -86,6 +87,7 @@ pub fn simulate_layout<S: Sink>(
         services: BTreeMap::new(),
         cpus: Vec::new(),
         assumptions: layout.assumptions.clone(),
+        job_times: BTreeMap::new(),
     };
     let mut responses = Vec::new();
     for (laid, sink) in layout.plans.iter().zip(sinks) {
@@ -268,6 +270,7 @@ fn simulate_one<S: Sink>(
         cpus,
         Rc::clone(&waiting),
     );
+    messages::watch(query.description, laid, &mut course);
     let streams: Vec<String> = laid.tasks.iter().map(LaidTask::stream).collect();
     let drawn = laid.tasks.iter().zip(&streams).enumerate();
     let drawn = drawn

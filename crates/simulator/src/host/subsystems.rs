@@ -9,6 +9,7 @@ use super::interference::InterferenceSources;
 use super::layout::{LaidPlan, PlanNode, ReservationNode};
 use super::locks::Locks;
 use super::mapping::Mapping;
+use super::messages::Messages;
 use super::partitions::PartitionWindows;
 use super::problem::HostError;
 use super::result::HostSimulation;
@@ -17,13 +18,14 @@ use super::soft::SoftTasks;
 use super::stability::Stability;
 
 /// All subsystems: a new one is a file and a line here.
-pub(super) const ALL: [&dyn SimulatedSubsystem; 6] = [
+pub(super) const ALL: [&dyn SimulatedSubsystem; 7] = [
     &Locks,
     &SoftTasks,
     &PartitionWindows,
     &Guests,
     &InterferenceSources,
     &Stability,
+    &Messages,
 ];
 
 /// `SimulatedSubsystem` is a part of the simulation of a host with checks, plans or results of its own. The

@@ -1,0 +1,373 @@
+//! The major frame and the windows of a host's time partitions that meet the deadlines of tasks and chains with the least
+//! share of the CPUs.
+//!
+//! The search is over a grid: frames are multiples of a step that divide the hyperperiod of the host's tasks and are no
+//! longer than the longest period; each partition has one window a frame, with offset and length on the grid. Among all of
+//! these it takes those with the least sum of window lengths per frame, and of these the longest frame, which switches
+//! least. Every window begins with the cost of a switch, in which its partition does not run.
+//!
+//! The order of the search is that of the shares, from below: for a frame the least length of each window by the deadlines
+//! of its tasks alone, then one step more in all, and so on, each with every division of the steps and every placement. The
+//! first answer is therefore the least one, since all lesser ones were refuted. A chain is judged as soon as all of its
+//! partitions are placed, and refutes all placements of the others.
+
+mod grid_search;
+
+use serde::Serialize;
+use tailbound_model::{Arrivals, BackendKind, BackendTraits, Description, InputFiles, Window};
+use tailbound_time::{Duration, nanoseconds};
+use tailbound_topics::{Chains, TaskName};
+
+use crate::AssessmentError;
+use crate::schedulability::{DeadlineVerdict, judge};
+use grid_search::GridSearch;
+
+/// The cost of a switch where the host's overheads say none: a generous one for a freezer of cgroups.
+pub const USUAL_SWITCH: Duration = Duration::from_micros(50);
+
+/// The most placements that a search judges, unless something else is said.
+pub const MOST_PLACEMENTS: u64 = 200_000;
+
+/// What is sized.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameQuery<'a> {
+    /// The system, without modes.
+    pub description: &'a Description,
+    /// The files that the description names.
+    pub inputs: &'a InputFiles,
+    /// The host; `None` for the only one with time partitions.
+    pub host: Option<&'a str>,
+    /// The step of frames, offsets and lengths.
+    pub grid: Duration,
+    /// The most placements that are judged.
+    pub most_placements: u64,
+}
+
+/// A frame and its windows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FrameSizing {
+    /// The host.
+    pub host: String,
+    /// The major frame.
+    #[serde(rename = "major_frame_ns", with = "nanoseconds")]
+    pub frame: Duration,
+    /// The window of each partition.
+    pub windows: Vec<SizedWindow>,
+    /// The sum of the lengths of the windows, as a share of the frame.
+    pub share: f64,
+    /// No windows on the grid have a lesser share than this one.
+    pub least_share: f64,
+    /// Whether the answer is the least one on the grid.
+    pub is_least: bool,
+    /// The step of the grid.
+    #[serde(rename = "grid_ns", with = "nanoseconds")]
+    pub grid: Duration,
+    /// The cost of a switch at the begin of each window.
+    #[serde(rename = "switch_ns", with = "nanoseconds")]
+    pub switch: Duration,
+    /// The placements that were judged.
+    pub placements: u64,
+}
+
+/// The window of a partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SizedWindow {
+    /// The domain.
+    pub domain: String,
+    /// The begin of the window, from that of the frame.
+    #[serde(rename = "offset_ns", with = "nanoseconds")]
+    pub offset: Duration,
+    /// The length of the window, with the switch.
+    #[serde(rename = "length_ns", with = "nanoseconds")]
+    pub length: Duration,
+}
+
+/// Why there is no frame.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameSizingError {
+    /// A question about the description that has no answer.
+    #[error(transparent)]
+    Assessment(#[from] AssessmentError),
+    /// Nothing to size.
+    #[error(
+        "{0} has no time partitions; reserve windows for domains (back end \"{names}\"), whichever for now",
+        names = BackendKind::names(BackendKind::has_windows)
+    )]
+    NoPartitions(String),
+    /// Several hosts with time partitions.
+    #[error("several hosts have time partitions: {0}; name one with --host")]
+    SeveralHosts(String),
+    /// Modes.
+    #[error(
+        "the description has modes, and a frame is sized for one; leave `modes` out, or size a description of each"
+    )]
+    Modes,
+    /// A partition of which nothing says how much it needs.
+    #[error(
+        "partition \"{domain}\" needs periodic tasks of its own, from which its window is sized"
+    )]
+    NoTasks {
+        /// The domain.
+        domain: String,
+    },
+    /// A step that is zero, or too coarse for every frame.
+    #[error(
+        "no frame on a grid of {grid} divides the hyperperiod of the tasks and holds {partitions} windows; choose a finer grid"
+    )]
+    Grid {
+        /// The step.
+        grid: Duration,
+        /// The number of partitions.
+        partitions: usize,
+    },
+    /// Every frame and placement on the grid was refuted.
+    #[error("no frame and windows on a grid of {grid} meet all deadlines: {why}")]
+    Infeasible {
+        /// The step.
+        grid: Duration,
+        /// What refuted them.
+        why: String,
+    },
+    /// The search ended without an answer.
+    #[error(
+        "{placements} placements were judged without an answer, which says nothing about the others; choose a coarser grid"
+    )]
+    Exhausted {
+        /// The placements.
+        placements: u64,
+    },
+}
+
+impl FrameSizing {
+    /// The answer as a part of a description.
+    pub fn to_toml(&self) -> String {
+        let frame = format!("[hosts.{}]\nmajor_frame = \"{}\"\n", self.host, self.frame);
+        let windows = self.windows.iter().map(|window| {
+            format!(
+                "\n[domains.{}.reservation]\nwindows = [{{ offset = \"{}\", length = \"{}\" }}]\n",
+                window.domain, window.offset, window.length
+            )
+        });
+        frame + &windows.collect::<String>()
+    }
+}
+
+/// Sizes the frame of a host and the windows of its partitions.
+///
+/// # Errors
+/// Nothing can be sized, nothing on the grid meets the deadlines, or the search ended before.
+pub fn size_frame(query: &FrameQuery<'_>) -> Result<FrameSizing, FrameSizingError> {
+    if !query.description.modes.is_empty() {
+        return Err(FrameSizingError::Modes);
+    }
+    let host = host_of(query)?;
+    let partitions = partitions_on(query.description, &host)?;
+    let overheads = query.description.hosts[&host].overheads;
+    let described = overheads
+        .context_switch
+        .saturating_add(overheads.scheduler_invocation);
+    let switch = match described.is_zero() {
+        true => USUAL_SWITCH,
+        false => described,
+    };
+    let setting = FrameSetting {
+        query: *query,
+        description: query.description.clone(),
+        host,
+        partitions,
+        switch,
+    };
+    let frames = setting.frames();
+    if frames.is_empty() {
+        return Err(FrameSizingError::Grid {
+            grid: query.grid,
+            partitions: setting.partitions.len(),
+        });
+    }
+    let mut frames_with_lengths = Vec::new();
+    for units in frames {
+        if let Some(lengths) = setting.least_lengths(units)? {
+            frames_with_lengths.push((units, lengths));
+        }
+    }
+    if frames_with_lengths.is_empty() {
+        return Err(FrameSizingError::Infeasible {
+            grid: query.grid,
+            why: "in every frame, a partition needs more than its CPUs may give for the deadlines of its own tasks".into(),
+        });
+    }
+    GridSearch::new(setting, frames_with_lengths).answer()
+}
+
+fn host_of(query: &FrameQuery<'_>) -> Result<String, FrameSizingError> {
+    if let Some(host) = query.host {
+        let hosts = &query.description.hosts;
+        return match hosts.contains_key(host) {
+            true => Ok(host.to_owned()),
+            false => Err(AssessmentError::Unknown {
+                kind: "host",
+                name: host.to_owned(),
+                present: hosts.keys().cloned().collect::<Vec<_>>().join(", "),
+            }
+            .into()),
+        };
+    }
+    let hosts = query.description.hosts.keys();
+    let with: Vec<&String> = hosts
+        .filter(|host| !names_on(query.description, host).is_empty())
+        .collect();
+    match with.as_slice() {
+        [] => Err(FrameSizingError::NoPartitions("the description".into())),
+        [only] => Ok((*only).clone()),
+        several => {
+            let names: Vec<&str> = several.iter().map(|name| name.as_str()).collect();
+            Err(FrameSizingError::SeveralHosts(names.join(", ")))
+        }
+    }
+}
+
+fn names_on(description: &Description, host: &str) -> Vec<String> {
+    let domains = description.domains.iter().filter(|(_, domain)| {
+        let here = description
+            .host_of(domain)
+            .is_some_and(|(name, _)| name == host);
+        let reservation = domain.reservation.as_ref();
+        here && reservation.is_some_and(|reservation| reservation.backend.has_windows())
+    });
+    domains.map(|(name, _)| name.clone()).collect()
+}
+
+/// The partitions of a host, those of chains first, in the order of the data.
+fn partitions_on(description: &Description, host: &str) -> Result<Vec<String>, FrameSizingError> {
+    let names = names_on(description, host);
+    if names.is_empty() {
+        return Err(FrameSizingError::NoPartitions(format!("host \"{host}\"")));
+    }
+    for name in &names {
+        let tasks = &description.domains[name].tasks;
+        let mut laws = tasks.values().map(|task| &task.arrivals);
+        if tasks.is_empty() || !laws.all(|law| matches!(law, Arrivals::Periodic { .. })) {
+            let domain = name.clone();
+            return Err(FrameSizingError::NoTasks { domain });
+        }
+    }
+    let chains: Chains = description.section();
+    let mut ordered: Vec<String> = Vec::new();
+    let in_chains = chains.0.values().flat_map(|chain| {
+        let tasks: Vec<TaskName> = chain.tasks().map(|(_, task)| task).collect();
+        tasks.into_iter().map(|task| task.domain)
+    });
+    for name in in_chains.chain(names.iter().cloned()) {
+        if names.contains(&name) && !ordered.contains(&name) {
+            ordered.push(name);
+        }
+    }
+    Ok(ordered)
+}
+
+/// What all frames have in common.
+struct FrameSetting<'a> {
+    query: FrameQuery<'a>,
+    /// The description with the windows that are judged.
+    description: Description,
+    host: String,
+    partitions: Vec<String>,
+    switch: Duration,
+}
+
+impl FrameSetting<'_> {
+    /// The frames of the grid, in steps.
+    fn frames(&self) -> Vec<u64> {
+        let grid_ns = self.query.grid.as_nanos();
+        let periods = self.partitions.iter().flat_map(|name| {
+            let tasks = self.description.domains[name].tasks.values();
+            tasks.filter_map(|task| task.least_gap())
+        });
+        let periods: Vec<u64> = periods
+            .map(Duration::as_nanos)
+            .filter(|ns| *ns > 0)
+            .collect();
+        let longest_ns = periods.iter().copied().max().unwrap_or(0);
+        let mut hyperperiod_ns = 1_u64;
+        for period_ns in &periods {
+            let shared = greatest_divisor(hyperperiod_ns, *period_ns);
+            hyperperiod_ns = hyperperiod_ns.saturating_mul(period_ns / shared);
+        }
+        if grid_ns == 0 {
+            return Vec::new();
+        }
+        let least = self.partitions.len().min(2) as u64;
+        let steps = (least.max(1)..=longest_ns / grid_ns)
+            .filter(|units| hyperperiod_ns.is_multiple_of(units * grid_ns));
+        steps.collect()
+    }
+
+    fn time(&self, units: u64) -> Duration {
+        self.query.grid.checked_mul(units).unwrap_or(Duration::MAX)
+    }
+
+    /// The window of a partition without its switch; `None` where nothing is left.
+    fn usable(&self, offset: u64, length: u64) -> Option<Window> {
+        let length = self.time(length).checked_sub(self.switch)?;
+        (!length.is_zero()).then(|| Window {
+            offset: self.time(offset).saturating_add(self.switch),
+            length,
+        })
+    }
+
+    /// The least length of each window by the deadlines of the partition's own tasks; `None` where a whole frame is too
+    /// little for one.
+    fn least_lengths(&self, units: u64) -> Result<Option<Vec<u64>>, AssessmentError> {
+        let mut lengths = Vec::new();
+        for name in &self.partitions {
+            // Not by halves: a window that nearly fills the frame is refused by the admission.
+            let mut length = 1;
+            while !self.is_enough(name, units, length)? {
+                length += 1;
+                if length > units {
+                    return Ok(None);
+                }
+            }
+            lengths.push(length);
+        }
+        Ok(Some(lengths))
+    }
+
+    /// Whether the tasks of a partition meet their deadlines on a window of that length alone.
+    fn is_enough(&self, name: &str, units: u64, length: u64) -> Result<bool, AssessmentError> {
+        let Some(window) = self.usable(0, length) else {
+            return Ok(false);
+        };
+        let mut alone = self.description.clone();
+        alone.domains.retain(|domain, _| domain == name);
+        alone.services.clear();
+        alone.sections = tailbound_model::Sections::default();
+        if let Some(host) = alone.hosts.get_mut(&self.host) {
+            host.major_frame = Some(self.time(units));
+        }
+        let Some(reservation) = alone
+            .domains
+            .get_mut(name)
+            .and_then(|it| it.reservation.as_mut())
+        else {
+            return Ok(false);
+        };
+        let BackendTraits {
+            smallest_budget, ..
+        } = *reservation.backend.traits();
+        if self.time(length) < smallest_budget {
+            return Ok(false);
+        }
+        reservation.windows = vec![window];
+        let verdicts = judge(&alone, self.query.inputs)?;
+        let mut tasks = verdicts.iter().flat_map(|verdict| &verdict.tasks);
+        Ok(tasks.all(|task| task.verdict == DeadlineVerdict::Met))
+    }
+}
+
+fn greatest_divisor(a: u64, b: u64) -> u64 {
+    match b {
+        0 => a,
+        b => greatest_divisor(b, a % b),
+    }
+}

@@ -1,0 +1,151 @@
+//! Sized frames against every placement of small systems.
+
+use tailbound_analysis::FORMAT;
+use tailbound_assessment::analysis::analyze;
+use tailbound_assessment::frame_sizing::{
+    FrameQuery, FrameSizing, FrameSizingError, MOST_PLACEMENTS, size_frame,
+};
+use tailbound_model::{Description, InputFiles, Window};
+use tailbound_time::Duration;
+
+fn ms(value: u64) -> Duration {
+    Duration::from_millis(value)
+}
+
+/// Three partitions on a CPU with a chain through them, for an age and periods in milliseconds.
+fn system(age_ms: u64, periods: [u64; 3], work_us: u64) -> Description {
+    let mut text = String::from(
+        "schema_version = 1\nname = \"line\"\n[hosts.line]\ncpus = [0]\nmajor_frame = \"10ms\"\n",
+    );
+    for (index, (name, period)) in ["a", "b", "c"].into_iter().zip(periods).enumerate() {
+        let offset = 3 * index;
+        let work_us = if name == "a" { work_us } else { 900 };
+        text += &format!(
+            "[domains.{name}]\nkind = \"process\"\n\
+             reservation = {{ backend = \"time-partitions\", cpus = [0], windows = [{{ offset = \"{offset}ms\", length = \"2ms\" }}] }}\n\
+             [domains.{name}.tasks.t]\narrivals = {{ kind = \"periodic\", period = \"{period}ms\" }}\n\
+             execution_time = {{ kind = \"constant\", value = \"{work_us}us\" }}\n"
+        );
+    }
+    text += "[topics.ab]\npublishers = [\"c/t\"]\nsubscribers = [\"a/t\"]\nsize = 8\n\
+             [topics.bc]\npublishers = [\"a/t\"]\nsubscribers = [\"b/t\"]\nsize = 8\n";
+    text +=
+        &format!("[chains.line]\npath = [\"c/t\", \"a/t\", \"b/t\"]\ndata_age = \"{age_ms}ms\"\n");
+    let checked = FORMAT.check(&text, "line.toml");
+    assert!(!checked.problems.has_errors(), "{}", checked.problems);
+    checked.description.unwrap()
+}
+
+fn sized(description: &Description, most_placements: u64) -> Result<FrameSizing, FrameSizingError> {
+    size_frame(&FrameQuery {
+        description,
+        inputs: &InputFiles::default(),
+        host: None,
+        grid: ms(1),
+        most_placements,
+    })
+}
+
+/// Whether windows, in steps of the grid with a switch of 50 us at the begin of each, meet all deadlines.
+fn is_good(description: &Description, frame: u64, windows: &[(u64, u64)]) -> bool {
+    let mut described = description.clone();
+    described.hosts.get_mut("line").unwrap().major_frame = Some(ms(frame));
+    let switch = Duration::from_micros(50);
+    for (domain, (offset, length)) in described.domains.values_mut().zip(windows) {
+        domain.reservation.as_mut().unwrap().windows = vec![Window {
+            offset: ms(*offset).saturating_add(switch),
+            length: ms(*length).saturating_sub(switch),
+        }];
+    }
+    analyze(&described, &InputFiles::default()).is_ok_and(|analysis| analysis.schedulable)
+}
+
+/// The least share over all frames and windows, the longest frame first, by trying everything.
+fn by_exhaustion(description: &Description, frames: &[u64]) -> Option<(u64, u64)> {
+    let mut least: Option<(u64, u64)> = None;
+    for frame in frames {
+        let places = |length: u64| (0..=frame - length).map(move |offset| (offset, length));
+        let all: Vec<(u64, u64)> = (1..=*frame).flat_map(places).collect();
+        let apart = |a: (u64, u64), b: (u64, u64)| a.0 + a.1 <= b.0 || b.0 + b.1 <= a.0;
+        for a in &all {
+            for b in all.iter().filter(|b| apart(*a, **b)) {
+                for c in all.iter().filter(|c| apart(*a, **c) && apart(*b, **c)) {
+                    let total = a.1 + b.1 + c.1;
+                    let is_less =
+                        least.is_none_or(|(least, of)| (total * of, of) < (least * frame, *frame));
+                    if is_less && is_good(description, *frame, &[*a, *b, *c]) {
+                        least = Some((total, *frame));
+                    }
+                }
+            }
+        }
+    }
+    least
+}
+
+#[test]
+fn the_answer_is_the_least_of_all_placements() {
+    let mut met = 0;
+    for (age, periods, work_us) in [
+        (11, [6, 6, 6], 900),
+        (5, [6, 6, 6], 900),
+        // A second step for the window of `a`, so that its jobs end within one frame.
+        (16, [5, 10, 5], 1_800),
+        (30, [5, 10, 5], 1_800),
+        (19, [4, 8, 8], 1_800),
+    ] {
+        let description = system(age, periods, work_us);
+        let longest = *periods.iter().max().unwrap();
+        // The longest period is a multiple of the others here, and so the hyperperiod.
+        let frames: Vec<u64> = (2..=longest)
+            .filter(|frame| longest.is_multiple_of(*frame))
+            .collect();
+        let expected = by_exhaustion(&description, &frames);
+        let answer = sized(&description, MOST_PLACEMENTS);
+        match (expected, answer) {
+            (Some((total, frame)), Ok(answer)) => {
+                assert!(answer.is_least);
+                assert_eq!(answer.frame, ms(frame), "{age} {periods:?} {answer:?}");
+                let lengths: Duration = answer.windows.iter().map(|window| window.length).sum();
+                assert_eq!(lengths, ms(total), "{age} {periods:?} {answer:?}");
+                met += 1;
+            }
+            (None, Err(FrameSizingError::Infeasible { .. })) => {}
+            (expected, answer) => panic!("{age} {periods:?}: {expected:?}, and {answer:?}"),
+        }
+    }
+    assert!((2..5).contains(&met), "{met} have an answer");
+}
+
+#[test]
+fn the_order_of_the_windows_follows_the_data() {
+    let answer = sized(&system(11, [6, 6, 6], 900), MOST_PLACEMENTS).unwrap();
+    let order: Vec<&str> = answer
+        .windows
+        .iter()
+        .map(|window| window.domain.as_str())
+        .collect();
+    assert_eq!(order, ["c", "a", "b"]);
+    let toml = answer.to_toml();
+    assert!(
+        toml.contains("[hosts.line]\nmajor_frame = \"6ms\""),
+        "{toml}"
+    );
+    assert!(
+        toml.contains("[domains.c.reservation]\nwindows = [{ offset = \"0ns\""),
+        "{toml}"
+    );
+}
+
+#[test]
+fn a_search_that_is_cut_off_says_so() {
+    let description = system(11, [6, 6, 6], 900);
+    match sized(&description, 2) {
+        Ok(answer) => assert!(
+            !answer.is_least && answer.least_share <= answer.share,
+            "{answer:?}"
+        ),
+        Err(FrameSizingError::Exhausted { .. }) => {}
+        Err(other) => panic!("{other}"),
+    }
+}
