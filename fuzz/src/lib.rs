@@ -23,6 +23,7 @@ pub mod recording;
 pub mod report;
 pub mod rt_app;
 pub mod sweep;
+pub mod topic_messages;
 pub mod watch_channel;
 
 #[allow(dead_code)]
