@@ -36,7 +36,12 @@ fn space_name(purpose: &str) -> String {
 /// The files of a data space, in memory and in its directory.
 fn files_of(space: &str) -> Vec<PathBuf> {
     let prefix = format!("tb_{space}_");
-    let directories = ["/dev/shm", "/tmp/iceoryx2/services", "/tmp/iceoryx2/nodes"];
+    let directories = [
+        "/dev/shm",
+        "/tmp/iceoryx2",
+        "/tmp/iceoryx2/services",
+        "/tmp/iceoryx2/nodes",
+    ];
     let entries = directories
         .iter()
         .filter_map(|path| std::fs::read_dir(path).ok());
