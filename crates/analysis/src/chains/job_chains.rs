@@ -94,8 +94,10 @@ fn parts_of(spans: &JobSpans, number: i128, stages: &[ChainStage]) -> Option<Vec
     let (first, rest) = stages.split_first()?;
     let mut job = spans.job(number);
     let mut passed_ns = spans.job(number - 1).begin_ns;
-    push(PartKind::Wait, &first.name, passed_ns, job.arrival_ns)?;
-    passed_ns = job.arrival_ns;
+    // A job may arrive before the one in front of it can begin, as between two windows.
+    let arrived_ns = job.arrival_ns.max(passed_ns);
+    push(PartKind::Wait, &first.name, passed_ns, arrived_ns)?;
+    passed_ns = arrived_ns;
     let mut name = &first.name;
     for stage in rest {
         let next = next_job(job, stage);

@@ -29,20 +29,25 @@ pub(super) struct PlacedJob {
 }
 
 impl JobSpans {
-    /// The jobs of a cycle; `None` if there is none, the cycle is empty, or they are out of order.
+    /// The jobs of a cycle; `None` if there is none, the cycle is empty, or they come, begin or end out of order.
     pub fn new(cycle: Duration, jobs: Vec<JobSpan>) -> Option<Self> {
-        let rises = jobs.windows(2).all(|pair| {
-            pair[0].arrival <= pair[1].arrival && pair[0].earliest_begin <= pair[1].earliest_begin
-        });
+        let follows = |before: &JobSpan, next: &JobSpan, later: Duration| {
+            let is_later = |one: Duration, other: Duration| one <= other.saturating_add(later);
+            is_later(before.arrival, next.arrival)
+                && is_later(before.earliest_begin, next.earliest_begin)
+                && is_later(before.latest_end, next.latest_end)
+        };
+        let rises = jobs
+            .windows(2)
+            .all(|pair| follows(&pair[0], &pair[1], Duration::ZERO));
         let is_inside = jobs.iter().all(|job| {
             job.arrival < cycle
                 && job.arrival <= job.earliest_begin
                 && job.earliest_begin <= job.latest_end
         });
         // The first job of the next cycle comes after the last one of this cycle.
-        let last = jobs.last()?.earliest_begin;
-        let next = jobs.first()?.earliest_begin.checked_add(cycle)?;
-        (rises && is_inside && last <= next).then_some(Self { cycle, jobs })
+        let goes_on = follows(jobs.last()?, jobs.first()?, cycle);
+        (rises && is_inside && goes_on).then_some(Self { cycle, jobs })
     }
 
     /// The jobs of a periodic task that may begin at their arrival and end within a response time.

@@ -259,6 +259,66 @@ proptest! {
     }
 }
 
+/// Jobs of a cycle of 12 or 24, at any distances, with a begin and an end for each.
+fn some_spans() -> impl Strategy<Value = JobSpans> {
+    let cycle = prop::sample::select(vec![12_u64, 24]);
+    let jobs = prop::collection::btree_map(0_u64..12, (0_u64..4, 1_u64..9), 1..4);
+    (cycle, jobs).prop_filter_map("begins in order", |(cycle, jobs)| {
+        let ns = Duration::from_nanos;
+        let mut ended = 0;
+        let jobs = jobs.into_iter().map(|(arrival, (wait, length))| {
+            let begin = arrival + wait;
+            // Jobs of a task end in their order.
+            ended = (begin + length).max(ended);
+            JobSpan {
+                arrival: ns(arrival),
+                earliest_begin: ns(begin),
+                latest_end: ns(ended),
+            }
+        });
+        JobSpans::new(ns(cycle), jobs.collect())
+    })
+}
+
+proptest! {
+    /// Jobs at uneven distances that read as early and publish as late as they can reach the bound.
+    #[test]
+    fn uneven_jobs_reach_the_bound(all in prop::collection::vec(some_spans(), 1..4)) {
+        let each = all.iter().enumerate();
+        let stages: Vec<ChainStage> = each
+            .map(|(index, spans)| ChainStage {
+                name: format!("t{index}"),
+                topic: format!("m{index}"),
+                transport: Duration::ZERO,
+                // The bounds in any phase do not matter here.
+                response: ms(1),
+                trigger: StageTrigger::Clocked {
+                    clock: "host".into(),
+                    period: ms(1),
+                    spans: spans.clone(),
+                },
+                yields_to_previous: false,
+            })
+            .collect();
+        let answer = bound(&stages).unwrap();
+        let jobs: Vec<JobTimes> = all
+            .iter()
+            .map(|spans| {
+                let cycle = spans.cycle().as_nanos();
+                let at = |from: u64| {
+                    spans.jobs().iter().map(move |job| {
+                        (from + job.earliest_begin.as_nanos(), from + job.latest_end.as_nanos())
+                    })
+                };
+                (0..600 / cycle).flat_map(|number| at(number * cycle)).collect()
+            })
+            .collect();
+        let transports = vec![0; all.len() - 1];
+        let (reaction, _) = by_definition(&jobs, &transports, 150..350);
+        prop_assert_eq!(answer.bound.as_nanos(), reaction);
+    }
+}
+
 /// Windows of a frame, and tasks for them.
 type Partition = (u64, Vec<(u64, u64)>, Vec<(u64, u64, u64)>);
 
