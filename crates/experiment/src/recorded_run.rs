@@ -272,6 +272,7 @@ pub fn recorded_domain(
             .to_vec(),
         interface,
         frozen: with_budget.is_some_and(|traits| traits.has_manager),
+        has_windows: request.is_some_and(|request| request.backend.has_windows()),
         replenished_by: with_budget
             .and_then(|traits| traits.replenishing_timer)
             .map(String::from),

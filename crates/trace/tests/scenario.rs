@@ -3,7 +3,7 @@
 //! | line | meaning |
 //! | --- | --- |
 //! | `thread 10 redis rank 9 in 10 domain store` | a thread of process 10 that is there from the beginning |
-//! | `domain store frozen 4ms/10ms` | a domain, frozen while its budget is used up; or `kernel TIMER`, or `none` |
+//! | `domain store frozen 4ms/10ms` | a domain, frozen while its budget is used up; or `kernel TIMER`, `windows` or `none` |
 //! | `socket 10:5 client 0` | descriptor 5 of process 10 is the other end of a client's connection |
 //! | `generator 40` | the thread of the load generator |
 //! | `100us cpu0 redis S > hog` | a CPU goes from one thread to another; the letter is the state of the first |
@@ -230,6 +230,10 @@ impl Scenario {
         };
         match rest {
             ["frozen", text] => (domain.frozen, domain.interface) = (true, Some(interface(text)?)),
+            ["windows", text] => {
+                (domain.frozen, domain.has_windows) = (true, true);
+                domain.interface = Some(interface(text)?);
+            }
             ["kernel", timer, text] => {
                 domain.replenished_by = Some(timer.to_string());
                 domain.interface = Some(interface(text)?);

@@ -17,11 +17,23 @@ struct PlannedService {
     inside_of: Vec<usize>,
     /// How many of them have run out.
     run_out: usize,
+    /// How many of those are time partitions without an open window.
+    closed: usize,
     state: SimulatedService,
 }
 
+impl PlannedService {
+    /// What keeps it from the CPU while a reservation around it has run out.
+    fn withheld(&self) -> ServiceActivity<'static> {
+        match self.closed {
+            0 => ServiceActivity::BudgetUsedUp,
+            _ => ServiceActivity::OutsideWindow,
+        }
+    }
+}
+
 /// A sink that splits the response times of services by cause: the job's own execution, jobs of the same service before
-/// it, a budget that was used up, and who else had the CPU. The parts of each response time add up to it. Plans of
+/// it, a budget that was used up, a window that was not open, and who else had the CPU. The parts of each response time add up to it. Plans of
 /// several CPUs are not split: a service may run on some of them and wait for others.
 #[derive(Clone, Debug)]
 pub struct ServiceCauses {
@@ -50,9 +62,11 @@ impl ServiceCauses {
                 let index = names.iter().position(|(name, _)| *name == service);
                 let index = index.unwrap_or_else(|| {
                     names.push((service, Vec::new()));
+                    let inside_of = causes.setting.tasks()[task].inside_of.clone();
                     causes.services.push(PlannedService {
-                        inside_of: causes.setting.tasks()[task].inside_of.clone(),
+                        inside_of,
                         run_out: 0,
+                        closed: 0,
                         state: SimulatedService::new(service, Vec::new()),
                     });
                     names.len() - 1
@@ -108,7 +122,7 @@ impl Sink for ServiceCauses {
         if !service.state.is_busy() {
             let waits = match service.run_out {
                 0 => ServiceActivity::Preempted(NOBODY),
-                _ => ServiceActivity::BudgetUsedUp,
+                _ => service.withheld(),
             };
             service.state.does(job.release, waits);
         }
@@ -139,22 +153,30 @@ impl Sink for ServiceCauses {
     }
 
     fn ran_out(&mut self, reservation: usize, at: u64) {
+        let has_windows = self.setting.has_windows(reservation);
         for service in &mut self.services {
             if service.inside_of.contains(&reservation) {
                 service.run_out += 1;
+                service.closed += usize::from(has_windows);
                 if service.state.is_busy() {
-                    service.state.does(at, ServiceActivity::BudgetUsedUp);
+                    service.state.does(at, service.withheld());
                 }
             }
         }
     }
 
     fn replenished(&mut self, reservation: usize, at: u64) {
+        let has_windows = self.setting.has_windows(reservation);
         for service in &mut self.services {
             if service.inside_of.contains(&reservation) && service.run_out > 0 {
                 service.run_out -= 1;
-                if service.run_out == 0 && service.state.is_busy() {
-                    service.state.does(at, ServiceActivity::Preempted(NOBODY));
+                service.closed -= usize::from(has_windows).min(service.closed);
+                let waits = match service.run_out {
+                    0 => ServiceActivity::Preempted(NOBODY),
+                    _ => service.withheld(),
+                };
+                if service.state.is_busy() {
+                    service.state.does(at, waits);
                 }
             }
         }
@@ -173,5 +195,94 @@ impl Sink for ServiceCauses {
         if !service.state.is_busy() {
             service.state.does(completion.end, ServiceActivity::Idle);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use tailbound_trace::explain::LatencyCause;
+
+    use super::*;
+    use crate::hierarchy::{Rule, ServerKind, Window};
+    use crate::traces::{SettingOfReservation, SettingOfTask};
+    use tailbound_time::Duration;
+
+    const PARTITION: usize = 1;
+    const SERVER: usize = 2;
+
+    fn reservation(rule: Rule, path: &[usize]) -> SettingOfReservation {
+        SettingOfReservation {
+            name: "reservation".to_string(),
+            rule,
+            shares_budget: false,
+            budget: Duration::from_nanos(400),
+            period: Duration::from_nanos(1_000),
+            phase: Duration::ZERO,
+            path: path.to_vec(),
+        }
+    }
+
+    /// One task in a server with a budget, which is in a time partition.
+    fn causes() -> ServiceCauses {
+        let windows = vec![Window {
+            offset: Duration::ZERO,
+            length: Duration::from_nanos(400),
+        }];
+        let polling = Rule::Server(ServerKind::Polling);
+        let setting = Setting {
+            speeds: vec![1_000],
+            tasks: vec![SettingOfTask {
+                name: "step".to_string(),
+                deadline: None,
+                inside_of: vec![SERVER, PARTITION],
+            }],
+            reservations: vec![
+                reservation(Rule::Windows(windows), &[PARTITION]),
+                reservation(polling, &[SERVER, PARTITION]),
+            ],
+            ..Setting::default()
+        };
+        ServiceCauses::new(setting, &[Some("control".to_string())], 0)
+    }
+
+    #[test]
+    fn a_closed_window_is_a_cause_of_its_own_beside_a_budget_that_is_used_up() {
+        let mut causes = causes();
+        causes.released(&Job {
+            task: 0,
+            number: 0,
+            release: 100,
+            work: 200,
+            delay_ns: 0,
+        });
+        causes.ran_out(SERVER, 100);
+        causes.ran_out(PARTITION, 400);
+        causes.replenished(PARTITION, 1_000);
+        causes.replenished(SERVER, 1_050);
+        causes.ran(&Piece {
+            task: 0,
+            number: 0,
+            cpu: 0,
+            reservation: SERVER,
+            boosted: false,
+            from: 1_050,
+            until: 1_250,
+        });
+        causes.completed(&Completion {
+            task: 0,
+            number: 0,
+            release: 100,
+            end: 1_250,
+        });
+        let explanations = causes.finish(&[0.5]);
+        let of = |cause| -> u64 {
+            let bands = explanations[0].bands.iter();
+            bands.map(|band| band.of_cause(cause).as_nanos()).sum()
+        };
+        assert_eq!(of(LatencyCause::OutsideWindow), 600);
+        assert_eq!(of(LatencyCause::BudgetUsedUp), 350);
+        assert_eq!(of(LatencyCause::Execution), 200);
     }
 }

@@ -205,4 +205,10 @@ impl Setting {
     pub fn reservation(&self, number: usize) -> Option<&SettingOfReservation> {
         self.reservations.get(number.checked_sub(1)?)
     }
+
+    /// Whether a reservation, by its number, is a time partition.
+    pub fn has_windows(&self, number: usize) -> bool {
+        let reservation = self.reservation(number);
+        reservation.is_some_and(|it| matches!(it.rule, Rule::Windows(_)))
+    }
 }

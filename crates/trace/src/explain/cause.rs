@@ -16,6 +16,8 @@ pub enum LatencyCause {
     Queued,
     /// The reservation's budget was used up.
     BudgetUsedUp,
+    /// No window of the time partition was open.
+    OutsideWindow,
     /// Another thread had the CPU.
     Preempted,
     /// The service waited for a lock, a device, memory, or another program.
@@ -34,10 +36,11 @@ pub enum LatencyCause {
 
 impl LatencyCause {
     /// Every cause, in the order in which tables and pictures have them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Execution,
         Self::Queued,
         Self::BudgetUsedUp,
+        Self::OutsideWindow,
         Self::Preempted,
         Self::Blocked,
         Self::Interrupt,
@@ -55,6 +58,7 @@ impl LatencyCause {
             Self::Network => "network and delivery",
             Self::Queued => "queued behind others",
             Self::BudgetUsedUp => "budget used up",
+            Self::OutsideWindow => "outside its window",
             Self::Preempted => "preempted",
             Self::Blocked => "blocked",
             Self::Interrupt => "interrupts",

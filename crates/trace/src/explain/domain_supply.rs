@@ -87,6 +87,11 @@ impl WithheldDomain {
         self.frozen
     }
 
+    /// Whether it is a time partition, which the end of a window keeps from the CPU, and not a budget.
+    pub(crate) fn has_windows(&self) -> bool {
+        self.domain.has_windows
+    }
+
     /// Whether its reservation keeps it from the CPU.
     pub(crate) fn is_withheld(&self) -> bool {
         self.frozen || self.throttled

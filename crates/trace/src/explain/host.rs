@@ -102,6 +102,7 @@ pub(crate) struct HostState<'a> {
 #[derive(Clone, Copy, Debug)]
 struct FixedParts {
     withheld: PartId,
+    outside_window: PartId,
     stall: PartId,
     stopped: PartId,
     waking: PartId,
@@ -115,6 +116,7 @@ impl FixedParts {
     fn new(parts: &mut PartTable) -> Self {
         Self {
             withheld: parts.number(LatencyCause::BudgetUsedUp, ""),
+            outside_window: parts.number(LatencyCause::OutsideWindow, ""),
             stall: parts.number(LatencyCause::HostStall, ""),
             stopped: parts.number(LatencyCause::Stopped, ""),
             waking: parts.number(LatencyCause::Preempted, "an idle CPU that wakes up"),
@@ -533,6 +535,7 @@ impl<'a> HostState<'a> {
         let (has_faulted, of_domain) = (thread.has_faulted, thread.domain);
         let domain = of_domain.map(|domain| &self.domains[domain]);
         let withheld = thread.in_freezer || domain.is_some_and(WithheldDomain::is_withheld);
+        let has_windows = domain.is_some_and(WithheldDomain::has_windows);
         match mode {
             _ if thread.ended.is_some() => ThreadActivity::Idle,
             ThreadMode::Stopped => ThreadActivity::Kept(self.fixed.stopped),
@@ -541,6 +544,7 @@ impl<'a> HostState<'a> {
                 None if contends => ThreadActivity::Kept(self.fixed.kernel_lock),
                 None => ThreadActivity::Running,
             },
+            _ if withheld && has_windows => ThreadActivity::Kept(self.fixed.outside_window),
             _ if withheld => ThreadActivity::Kept(self.fixed.withheld),
             ThreadMode::Runnable => ThreadActivity::Kept(self.occupant(cpu, of_domain)),
             ThreadMode::Sleeping | ThreadMode::Uninterruptible if contends => {

@@ -24,6 +24,8 @@ pub enum ServiceActivity<'a> {
     Running(u32),
     /// Its budget is used up.
     BudgetUsedUp,
+    /// It is a time partition, and none of its windows is open.
+    OutsideWindow,
     /// Something else has the CPU.
     Preempted(&'a str),
     /// It has no job.
@@ -48,6 +50,7 @@ pub struct SimulatedService {
     execution: PartId,
     queued: PartId,
     withheld: PartId,
+    outside_window: PartId,
     idle: PartId,
     preempted: HashMap<String, PartId>,
     executed: HashMap<u32, u64>,
@@ -71,6 +74,7 @@ impl SimulatedService {
             execution: parts.number(LatencyCause::Execution, ""),
             queued: parts.number(LatencyCause::Queued, ""),
             withheld: parts.number(LatencyCause::BudgetUsedUp, ""),
+            outside_window: parts.number(LatencyCause::OutsideWindow, ""),
             idle: parts.number(LatencyCause::Network, "released with a delay"),
             parts,
             preempted: HashMap::new(),
@@ -88,6 +92,7 @@ impl SimulatedService {
         let (activity, owner) = match activity {
             ServiceActivity::Running(job) => (ThreadActivity::Running, job),
             ServiceActivity::BudgetUsedUp => (ThreadActivity::Kept(self.withheld), NOBODY),
+            ServiceActivity::OutsideWindow => (ThreadActivity::Kept(self.outside_window), NOBODY),
             ServiceActivity::Idle => (ThreadActivity::Idle, NOBODY),
             ServiceActivity::Preempted(name) => {
                 (ThreadActivity::Kept(self.preemption(name)), NOBODY)

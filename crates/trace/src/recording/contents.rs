@@ -88,6 +88,10 @@ pub struct RecordedDomain {
     /// Whether its cgroup is frozen while the budget is used up; else the kernel keeps its
     /// threads from the CPU without an event.
     pub frozen: bool,
+    /// Whether it is a time partition: its cgroup is frozen outside of its windows, whatever it has used. Recordings of
+    /// versions without the field have `false`.
+    #[serde(default)]
+    pub has_windows: bool,
     /// The timer function of the kernel that gives its budget back, where one does.
     pub replenished_by: Option<String>,
 }
