@@ -123,12 +123,7 @@ impl Bench<'_> {
         let mut recording = self.begin_recording(testbed, variant, &requests, slot)?;
         let begin = Monotonic.now().saturating_add(self.warm_up);
         let watched = (&lease, recording.as_mut());
-        let measured = if self.loaded.description.services.is_empty() {
-            self.pass_time(variant, &lease, observer, slot.done);
-            Ok(BTreeMap::new())
-        } else {
-            self.drive_all(testbed, variant, watched, observer, slot.done)
-        };
+        let measured = self.drive_all(testbed, variant, watched, observer, slot.done);
         let end = Monotonic.now();
         // What could not be sampled while services were calibrated was said then.
         let supply = sampler.finish().unwrap_or_default();
@@ -157,6 +152,7 @@ impl Bench<'_> {
             repetition.drifts = self.drifts(testbed, variant, deployment)?;
         }
         if let Some(loss) = lease.loss() {
+            repetition.span = None;
             for one in repetition.measured.values_mut() {
                 one.interrupted = Some(format!("invalid: {loss} during the measurement"));
             }
@@ -303,7 +299,8 @@ impl Bench<'_> {
         }
     }
 
-    /// Drives every service at the same time, each from its own generator.
+    /// Drives every service at the same time, each from its own generator. Without services, the tasks of domains run for as
+    /// long.
     fn drive_all(
         &self,
         testbed: &Testbed<'_>,
@@ -313,6 +310,10 @@ impl Bench<'_> {
         done: (f64, f64),
     ) -> Result<BTreeMap<String, Measurement>, ExperimentError> {
         let description = &self.loaded.description;
+        if description.services.is_empty() {
+            self.pass_time(variant, lease, observer, done);
+            return Ok(BTreeMap::new());
+        }
         let (sender, received) = mpsc::channel();
         let results = std::thread::scope(|scope| {
             let mut running = Vec::new();

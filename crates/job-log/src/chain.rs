@@ -76,7 +76,7 @@ pub fn measure_chain(
     }
     let mut links = Vec::new();
     for (place, topic) in topics.iter().enumerate() {
-        links.push(Link::between(tasks[place], tasks[place + 1], topic)?);
+        links.push(TopicJoin::between(tasks[place], tasks[place + 1], topic)?);
     }
     let logs: Vec<&JobLog> = tasks.iter().map(|(_, log)| *log).collect();
     let outputs = logs.last().map_or(0, |log| log.jobs.len());
@@ -113,12 +113,12 @@ pub fn measure_chain(
 }
 
 /// A topic between two tasks of a chain: the job that published each message that the other task read.
-struct Link {
+struct TopicJoin {
     /// The job of the first task, for each job of the second one.
     publishers: Vec<Option<usize>>,
 }
 
-impl Link {
+impl TopicJoin {
     fn between(
         from: (&str, &JobLog),
         to: (&str, &JobLog),
@@ -148,7 +148,7 @@ impl Link {
 }
 
 /// The jobs, first task first, whose data an output has.
-fn path(links: &[Link], output: usize) -> Option<Vec<usize>> {
+fn path(links: &[TopicJoin], output: usize) -> Option<Vec<usize>> {
     let mut path = vec![output];
     let mut job = output;
     for link in links.iter().rev() {

@@ -212,7 +212,7 @@ fn a_message_that_is_held_back_is_not_overtaken() {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Step {
+struct ReceptionStep {
     wait_ns: u64,
     source: u64,
     sequence: u64,
@@ -220,15 +220,17 @@ struct Step {
     idle: bool,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<ReceptionStep>> {
     let step = (0_u64..40, 1_u64..4, 0_u64..4, 0_u64..2_000, any::<bool>());
-    let step = step.prop_map(|(wait_ns, source, sequence, claimed_ns, idle)| Step {
-        wait_ns,
-        source,
-        sequence,
-        claimed_ns,
-        idle,
-    });
+    let step = step.prop_map(
+        |(wait_ns, source, sequence, claimed_ns, idle)| ReceptionStep {
+            wait_ns,
+            source,
+            sequence,
+            claimed_ns,
+            idle,
+        },
+    );
     prop::collection::vec(step, 1..200)
 }
 

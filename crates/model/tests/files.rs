@@ -130,7 +130,9 @@ fn the_examples_are_descriptions() {
             let is_toml = path
                 .extension()
                 .is_some_and(|extension| extension == "toml");
-            if !is_toml || !text.contains("schema_version") {
+            // Tables of subsystems are not known here; tests/examples.rs checks the descriptions that have some.
+            let has_sections = text.contains("\n[topics.");
+            if !is_toml || !text.contains("schema_version") || has_sections {
                 continue;
             }
             let checked = check(&text, &path.display().to_string());

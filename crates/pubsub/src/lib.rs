@@ -34,7 +34,7 @@
 mod data_space;
 mod in_process;
 mod publisher;
-pub mod routing;
+pub mod routes;
 #[cfg(feature = "iceoryx2")]
 mod shared_memory;
 mod subscriber;

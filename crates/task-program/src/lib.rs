@@ -19,16 +19,16 @@ mod transports;
 use std::io;
 
 use tailbound_pubsub::TransportError;
-use tailbound_pubsub::routing::{RouteError, RouterError};
+use tailbound_pubsub::routes::{RouteError, RouterError};
 use tailbound_simulator::workload::WorkloadError;
 
 pub use epoch::epoch;
-pub use plan::{PlannedTask, PlannedTopic, ProgramPlan};
+pub use plan::{PlannedTopic, ProgramPlan, ProgramTask};
 pub use player::{PlayedTask, play};
 
 /// Why the program does not run.
 #[derive(Debug, thiserror::Error)]
-pub enum ProgramError {
+pub enum OwnTaskError {
     /// A domain that has nothing for it.
     #[error("domain `{domain}`: {reason}")]
     Domain {

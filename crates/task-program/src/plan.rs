@@ -5,7 +5,7 @@ use tailbound_pubsub::TransportError;
 use tailbound_time::Duration;
 use tailbound_topics::{RouteDescription, Routes, TopicDescription, Topics};
 
-use crate::ProgramError;
+use crate::OwnTaskError;
 
 /// A topic of a task.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +18,7 @@ pub struct PlannedTopic {
 
 /// A task of the domain.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PlannedTask {
+pub struct ProgramTask {
     /// The name within the domain.
     pub name: String,
     /// The task.
@@ -48,7 +48,7 @@ pub struct ProgramPlan {
     /// The domain.
     pub domain: String,
     /// Its tasks, in the order of their names.
-    pub tasks: Vec<PlannedTask>,
+    pub tasks: Vec<ProgramTask>,
     /// The periods of the whole system on which phases depend: of tasks, and the major frames of hosts.
     pub periods: Vec<Duration>,
     /// The seed of the system.
@@ -60,21 +60,21 @@ impl ProgramPlan {
     ///
     /// # Errors
     /// If there is no such domain, it has no tasks, or a task is released by several topics.
-    pub fn of(description: &Description, domain: &str) -> Result<Self, ProgramError> {
+    pub fn of(description: &Description, domain: &str) -> Result<Self, OwnTaskError> {
         let content = description.domains.get(domain);
-        let content = content.ok_or_else(|| ProgramError::Domain {
+        let content = content.ok_or_else(|| OwnTaskError::Domain {
             domain: domain.to_owned(),
             reason: "there is none of this name".to_owned(),
         })?;
         if content.tasks.is_empty() {
-            return Err(ProgramError::Domain {
+            return Err(OwnTaskError::Domain {
                 domain: domain.to_owned(),
                 reason: "it has no tasks of its own; describe them at `tasks`".to_owned(),
             });
         }
         let sections = (description.section(), description.section());
         let tasks = content.tasks.iter();
-        let tasks = tasks.map(|(name, task)| PlannedTask::of(domain, name, task, &sections));
+        let tasks = tasks.map(|(name, task)| ProgramTask::of(domain, name, task, &sections));
         Ok(Self {
             domain: domain.to_owned(),
             tasks: tasks.collect::<Result<_, _>>()?,
@@ -84,13 +84,13 @@ impl ProgramPlan {
     }
 }
 
-impl PlannedTask {
+impl ProgramTask {
     fn of(
         domain: &str,
         name: &str,
         task: &Task,
         (topics, routes): &(Topics, Routes),
-    ) -> Result<Self, ProgramError> {
+    ) -> Result<Self, OwnTaskError> {
         let full = format!("{domain}/{name}");
         let of = |names: fn(&TopicDescription) -> &Vec<String>| {
             let topics = topics
@@ -106,7 +106,7 @@ impl PlannedTask {
         let mut releasing = of(|topic| &topic.released);
         let first = releasing.pop();
         if let (Some(first), Some(second)) = (&first, releasing.pop()) {
-            return Err(ProgramError::Domain {
+            return Err(OwnTaskError::Domain {
                 domain: domain.to_owned(),
                 reason: format!(
                     "task `{name}` is released by topics `{}` and `{}`; one topic releases a task",
@@ -137,8 +137,8 @@ impl PlannedTask {
 }
 
 impl PlannedTopic {
-    pub(crate) fn refused(&self, source: TransportError) -> ProgramError {
-        ProgramError::Topic {
+    pub(crate) fn refused(&self, source: TransportError) -> OwnTaskError {
+        OwnTaskError::Topic {
             topic: self.name.clone(),
             source,
         }

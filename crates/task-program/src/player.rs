@@ -12,8 +12,8 @@ use tailbound_simulator::hierarchy::JobSource;
 use tailbound_simulator::workload::DrawnJobs;
 use tailbound_time::{Clock, Duration, Instant};
 
-use crate::ProgramError;
-use crate::plan::{PlannedTask, ProgramPlan};
+use crate::OwnTaskError;
+use crate::plan::{ProgramPlan, ProgramTask};
 use crate::routes::Routing;
 use crate::transports::Spaces;
 
@@ -49,7 +49,7 @@ pub fn play(
     plan: &ProgramPlan,
     inputs: &InputFiles,
     stop: &AtomicBool,
-) -> Result<Vec<PlayedTask>, ProgramError> {
+) -> Result<Vec<PlayedTask>, OwnTaskError> {
     let mut spaces = Spaces::default();
     let mut players = Vec::new();
     for task in plan.tasks.iter().filter(|task| task.route.is_none()) {
@@ -67,7 +67,7 @@ pub fn play(
             })
             .collect();
         let ended = threads.into_iter().map(|thread| {
-            let thread = thread.map_err(|source| ProgramError::Host {
+            let thread = thread.map_err(|source| OwnTaskError::Host {
                 attempt: "start the thread of a task",
                 source,
             })?;
@@ -75,7 +75,7 @@ pub fn play(
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
-        ended.collect::<Result<Vec<_>, ProgramError>>()
+        ended.collect::<Result<Vec<_>, OwnTaskError>>()
     });
     let mut played = played?;
     if let Some(routing) = routing {
@@ -89,7 +89,7 @@ pub fn play(
 
 impl PlayedTask {
     /// A task that has done nothing yet.
-    pub(crate) fn of(task: &PlannedTask) -> Self {
+    pub(crate) fn of(task: &ProgramTask) -> Self {
         let publishes = task.publishes.iter().map(|topic| topic.name.clone());
         Self {
             name: task.name.clone(),
@@ -108,7 +108,7 @@ impl PlayedTask {
 
 /// A task that is about to run.
 struct Player<'a> {
-    task: &'a PlannedTask,
+    task: &'a ProgramTask,
     jobs: DrawnJobs<'a>,
     releasing: Option<Subscriber>,
     reads: Vec<Reader>,
@@ -162,10 +162,10 @@ impl ReadMessage {
 impl<'a> Player<'a> {
     fn open(
         plan: &ProgramPlan,
-        task: &'a PlannedTask,
+        task: &'a ProgramTask,
         inputs: &'a InputFiles,
         spaces: &mut Spaces,
-    ) -> Result<Self, ProgramError> {
+    ) -> Result<Self, OwnTaskError> {
         // The simulation draws the jobs of own tasks under this name.
         let stream = format!("{}.{}", plan.domain, task.name);
         let drawn = [(0, stream.as_str(), &task.task)];
@@ -176,7 +176,7 @@ impl<'a> Player<'a> {
             .reads
             .iter()
             .map(|topic| Ok(Reader::new(subscriber(topic)?)));
-        let reads = reads.collect::<Result<_, ProgramError>>()?;
+        let reads = reads.collect::<Result<_, OwnTaskError>>()?;
         let publishers = task.publishes.iter().map(|topic| spaces.publisher(topic));
         let payloads = task
             .publishes

@@ -7,30 +7,32 @@ use tailbound_job_log::{LoggedJob, MessageId};
 use tailbound_linux::clock::Monotonic;
 use tailbound_messages::{MessageHeader, MessageKind};
 use tailbound_pubsub::Transport;
-use tailbound_pubsub::routing::{PassageObserver, Route, RouteEnd, RouteForm, RouteTable, Router};
+use tailbound_pubsub::routes::{
+    PassageObserver, RouteEnd, RouteForm, RouteTable, Router, TopicRoute,
+};
 use tailbound_time::{Clock, Instant};
 use tailbound_topics::MessageForm;
 
-use crate::ProgramError;
-use crate::plan::{PlannedRoute, PlannedTask, PlannedTopic};
+use crate::OwnTaskError;
+use crate::plan::{PlannedRoute, PlannedTopic, ProgramTask};
 use crate::player::{MOST_LOGGED, PlayedTask};
 use crate::transports::{space_name, transport};
 
 /// The routes of a domain, which pass messages on until this ends.
 pub(crate) struct Routing {
     router: Router,
-    diary: Arc<Diary>,
+    diary: Arc<PassageLog>,
     /// The tasks by the names of their routes.
     tasks: BTreeMap<String, PlayedTask>,
 }
 
 /// The jobs of routes, by the names of the routes.
 #[derive(Default)]
-struct Diary {
+struct PassageLog {
     jobs: BTreeMap<String, Mutex<Vec<LoggedJob>>>,
 }
 
-impl PassageObserver for Diary {
+impl PassageObserver for PassageLog {
     fn passed(&self, route: &str, header: &MessageHeader, taken: Instant) {
         let message = MessageId {
             source: header.source,
@@ -56,7 +58,7 @@ impl PassageObserver for Diary {
 
 impl Routing {
     /// Opens and begins the routes of these tasks; `None` where no task is one of a route.
-    pub fn begin(tasks: &[PlannedTask]) -> Result<Option<Self>, ProgramError> {
+    pub fn begin(tasks: &[ProgramTask]) -> Result<Option<Self>, OwnTaskError> {
         let mut spaces: BTreeMap<String, Box<dyn Transport>> = BTreeMap::new();
         let (mut routes, mut played) = (Vec::new(), BTreeMap::new());
         for task in tasks {
@@ -81,11 +83,11 @@ impl Routing {
         let jobs = played
             .iter()
             .map(|(route, _)| (route.clone(), Mutex::default()));
-        let diary = Arc::new(Diary {
+        let diary = Arc::new(PassageLog {
             jobs: jobs.collect(),
         });
         let mut router = Router::between(spaces, Arc::new(Monotonic));
-        router.observe(Arc::<Diary>::clone(&diary));
+        router.observe(Arc::<PassageLog>::clone(&diary));
         router.replace(&RouteTable::new(routes)?)?;
         Ok(Some(Self {
             router,
@@ -113,12 +115,12 @@ impl Routing {
     }
 }
 
-fn planned(route: &PlannedRoute, from: &PlannedTopic, to: &PlannedTopic) -> Route {
+fn planned(route: &PlannedRoute, from: &PlannedTopic, to: &PlannedTopic) -> TopicRoute {
     let end = |topic: &PlannedTopic| RouteEnd {
         space: space_name(&topic.description),
         topic: topic.topic(),
     };
-    Route {
+    TopicRoute {
         name: route.name.clone(),
         from: end(from),
         to: end(to),

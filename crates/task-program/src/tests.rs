@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tailbound_model::{Description, DescriptionFormat, InputFiles, SectionKind};
 use tailbound_topics::{Routes, Topics};
 
-use crate::{PlannedTask, PlayedTask, ProgramPlan, play};
+use crate::{PlayedTask, ProgramPlan, ProgramTask, play};
 
 static FORMAT: DescriptionFormat =
     DescriptionFormat::with(&[SectionKind::of::<Topics>(), SectionKind::of::<Routes>()]);
@@ -71,7 +71,7 @@ fn names(topics: &[crate::PlannedTopic]) -> Vec<&str> {
 fn tasks_have_the_topics_of_the_description() {
     let plan = ProgramPlan::of(&robot((7441, 7442)), "filter").unwrap();
     let of =
-        |name: &str| -> &PlannedTask { plan.tasks.iter().find(|task| task.name == name).unwrap() };
+        |name: &str| -> &ProgramTask { plan.tasks.iter().find(|task| task.name == name).unwrap() };
     assert_eq!(names(&of("smooth").reads), ["speed"]);
     assert!(of("smooth").releasing.is_none() && of("smooth").route.is_none());
     assert_eq!(of("count").read_names(), ["speed"]);

@@ -8,7 +8,7 @@ use tailbound_linux::clock::Monotonic;
 use tailbound_pubsub::{DataSpace, Publisher, Subscriber, Transport, TransportError, Udp};
 use tailbound_topics::{TopicDescription, TransportKind};
 
-use crate::ProgramError;
+use crate::OwnTaskError;
 use crate::plan::PlannedTopic;
 
 /// The interface and port of datagrams where a topic names none.
@@ -22,18 +22,18 @@ pub(crate) struct Spaces {
 
 impl Spaces {
     /// A publisher of the topic.
-    pub fn publisher(&mut self, topic: &PlannedTopic) -> Result<Publisher, ProgramError> {
+    pub fn publisher(&mut self, topic: &PlannedTopic) -> Result<Publisher, OwnTaskError> {
         let publisher = self.space(topic)?.publisher(&topic.topic());
         publisher.map_err(|source| topic.refused(source))
     }
 
     /// A subscriber of the topic.
-    pub fn subscriber(&mut self, topic: &PlannedTopic) -> Result<Subscriber, ProgramError> {
+    pub fn subscriber(&mut self, topic: &PlannedTopic) -> Result<Subscriber, OwnTaskError> {
         let subscriber = self.space(topic)?.subscriber(&topic.topic());
         subscriber.map_err(|source| topic.refused(source))
     }
 
-    fn space(&mut self, topic: &PlannedTopic) -> Result<&DataSpace, ProgramError> {
+    fn space(&mut self, topic: &PlannedTopic) -> Result<&DataSpace, OwnTaskError> {
         let name = space_name(&topic.description);
         if !self.spaces.contains_key(&name) {
             let transport = transport(&topic.description);

@@ -11,8 +11,8 @@ use tailbound_linux::thread::make_current_thread_fifo;
 use tailbound_messages::{HEADER_LENGTH, MessageHeader, MessageKind, Regulator};
 use tailbound_time::{Duration, Instant};
 
-use super::passage::{Passage, PassageCounters, Refusal, Verdict};
-use super::route_table::{Route, RouteForm, RouteTable};
+use super::passage::{Passage, PassageCounters, PassageRefusal, PassageVerdict};
+use super::route_table::{RouteForm, RouteTable, TopicRoute};
 use crate::{Receiver, Sender, SharedClock, Transport, TransportError};
 
 /// The longest time for which a route does not see that it is to end.
@@ -105,17 +105,17 @@ struct NextRoute {
 
 /// The thread of a route, and what it remembers.
 struct RouteRun {
-    route: Route,
+    route: TopicRoute,
     memory: RouteMemory,
-    tally: Arc<Tally>,
+    tally: Arc<PassageTally>,
     clock: SharedClock,
     observer: Option<Arc<dyn PassageObserver>>,
 }
 
 struct RunningRoute {
-    route: Route,
+    route: TopicRoute,
     memory: RouteMemory,
-    tally: Arc<Tally>,
+    tally: Arc<PassageTally>,
     thread: RouteThread,
 }
 
@@ -147,7 +147,7 @@ impl Drop for RouteThread {
 
 /// [`PassageCounters`] that the thread of a route writes and others read.
 #[derive(Debug, Default)]
-struct Tally {
+struct PassageTally {
     passed: AtomicU64,
     repeated: AtomicU64,
     hops: AtomicU64,
@@ -156,7 +156,7 @@ struct Tally {
     failures: AtomicU64,
 }
 
-impl Tally {
+impl PassageTally {
     fn counters(&self) -> PassageCounters {
         let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
         PassageCounters {
@@ -232,7 +232,7 @@ impl Router {
     }
 
     /// A thread for the route, ready to begin.
-    fn next_route(&self, route: &Route) -> Result<NextRoute, RouterError> {
+    fn next_route(&self, route: &TopicRoute) -> Result<NextRoute, RouterError> {
         let before = self.routes.get(&route.name);
         let keeps_ends = before.is_some_and(|before| before.route.has_ends_of(route));
         let ends = (!keeps_ends).then(|| self.open(route)).transpose()?;
@@ -260,7 +260,7 @@ impl Router {
         Ok(NextRoute { running, ends })
     }
 
-    fn open(&self, route: &Route) -> Result<OpenEnds, RouterError> {
+    fn open(&self, route: &TopicRoute) -> Result<OpenEnds, RouterError> {
         let refused = |source| route.refused(source);
         let sender = self.transport(route, &route.to.space)?;
         let sender = sender.sender(&route.to.topic).map_err(refused)?;
@@ -269,7 +269,7 @@ impl Router {
         Ok(OpenEnds { receiver, sender })
     }
 
-    fn transport(&self, route: &Route, space: &str) -> Result<&dyn Transport, RouterError> {
+    fn transport(&self, route: &TopicRoute, space: &str) -> Result<&dyn Transport, RouterError> {
         let transport = self.spaces.get(space).map(|transport| &**transport);
         transport.ok_or_else(|| RouterError::Space {
             route: route.name.clone(),
@@ -285,7 +285,7 @@ impl Router {
 }
 
 /// The regulator of the contract of a route.
-fn regulator(route: &Route) -> Result<Option<Arc<Mutex<Regulator>>>, TransportError> {
+fn regulator(route: &TopicRoute) -> Result<Option<Arc<Mutex<Regulator>>>, TransportError> {
     let longest = route.from.topic.longest;
     let contract = route.contract.as_ref();
     let regulator = contract.map(|contract| Regulator::new(contract, longest));
@@ -312,7 +312,7 @@ impl RunningRoute {
     }
 }
 
-impl Route {
+impl TopicRoute {
     fn passage(&self) -> Passage {
         let sources = usize::try_from(self.from.topic.publishers).unwrap_or(usize::MAX);
         Passage::new(
@@ -451,20 +451,20 @@ fn judged<'m>(
     message: &'m [u8],
     now: Instant,
     memory: &RouteMemory,
-    tally: &Tally,
+    tally: &PassageTally,
 ) -> Option<HeadedMessage<'m>> {
     let Ok((header, payload)) = MessageHeader::decode(message) else {
         count(&tally.garbage);
         return None;
     };
     match locked(&memory.passage).judge(&header) {
-        Verdict::Pass(header) if memory.admits(&header, now) => {
+        PassageVerdict::Pass(header) if memory.admits(&header, now) => {
             return Some((header.encode(), payload));
         }
-        Verdict::Pass(_) => count(&tally.violations),
-        Verdict::Refuse(Refusal::Repeated) => count(&tally.repeated),
-        Verdict::Refuse(Refusal::Hops) => count(&tally.hops),
-        Verdict::Refuse(Refusal::Topic) => count(&tally.garbage),
+        PassageVerdict::Pass(_) => count(&tally.violations),
+        PassageVerdict::Refuse(PassageRefusal::Repeated) => count(&tally.repeated),
+        PassageVerdict::Refuse(PassageRefusal::Hops) => count(&tally.hops),
+        PassageVerdict::Refuse(PassageRefusal::Topic) => count(&tally.garbage),
     }
     None
 }
@@ -474,7 +474,7 @@ fn unread<'m>(
     message: &'m [u8],
     now: Instant,
     memory: &RouteMemory,
-    tally: &Tally,
+    tally: &PassageTally,
 ) -> Option<HeadedMessage<'m>> {
     let Some((header, payload)) = message.split_first_chunk::<HEADER_LENGTH>() else {
         count(&tally.garbage);

@@ -13,6 +13,6 @@ mod router_tests;
 #[cfg(test)]
 mod tests;
 
-pub use passage::{Passage, PassageCounters, Refusal, Verdict};
-pub use route_table::{Route, RouteEnd, RouteError, RouteForm, RouteTable};
+pub use passage::{Passage, PassageCounters, PassageRefusal, PassageVerdict};
+pub use route_table::{RouteEnd, RouteError, RouteForm, RouteTable, TopicRoute};
 pub use router::{PassageObserver, RouteStatus, Router, RouterError};

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use tailbound_messages::{MessageHeader, MessageKind, Reliability};
 use tailbound_time::Instant;
 
-use super::passage::{MOST_HOPS, Passage, Refusal, Verdict};
-use super::route_table::{Route, RouteEnd, RouteError, RouteForm, RouteTable};
+use super::passage::{MOST_HOPS, Passage, PassageRefusal, PassageVerdict};
+use super::route_table::{RouteEnd, RouteError, RouteForm, RouteTable, TopicRoute};
 use crate::Topic;
 
 fn topic(name: &str) -> Topic {
@@ -25,8 +25,8 @@ fn end(vertex: &str) -> RouteEnd {
     }
 }
 
-fn route(name: &str, from: &str, to: &str) -> Route {
-    Route {
+fn route(name: &str, from: &str, to: &str) -> TopicRoute {
+    TopicRoute {
         name: name.to_owned(),
         from: end(from),
         to: end(to),
@@ -36,7 +36,7 @@ fn route(name: &str, from: &str, to: &str) -> Route {
     }
 }
 
-fn refusal(routes: Vec<Route>) -> String {
+fn refusal(routes: Vec<TopicRoute>) -> String {
     RouteTable::new(routes).unwrap_err().to_string()
 }
 
@@ -49,7 +49,7 @@ fn routes_in_a_circle_are_refused_with_the_circle() {
         ("d", "inside/z", "inside/x"),
         ("e", "bridge/y", "far/y"),
     ];
-    let routes: Vec<Route> = routes.map(|(name, from, to)| route(name, from, to)).into();
+    let routes: Vec<TopicRoute> = routes.map(|(name, from, to)| route(name, from, to)).into();
     let text = refusal(routes.clone());
     for step in [
         "inside/x -> bridge/y",
@@ -92,7 +92,7 @@ fn ends_that_do_not_fit_are_refused() {
     assert_eq!(RouteTable::new(twice), Err(RouteError::Repetition { name }));
 }
 
-fn header(kind: MessageKind, source: u64, sequence: u64, time: u64) -> MessageHeader {
+fn header(kind: MessageKind, source: u64, sequence: u64, time_ns: u64) -> MessageHeader {
     MessageHeader {
         kind,
         hops_left: MOST_HOPS,
@@ -100,8 +100,8 @@ fn header(kind: MessageKind, source: u64, sequence: u64, time: u64) -> MessageHe
         source,
         sequence,
         instance: 77,
-        source_time: Instant::from_nanos(time),
-        origin_time: Instant::from_nanos(time / 2),
+        source_time: Instant::from_nanos(time_ns),
+        origin_time: Instant::from_nanos(time_ns / 2),
         payload_length: 0,
     }
 }
@@ -115,15 +115,21 @@ fn a_message_keeps_all_but_topic_and_hops() {
         hops_left: MOST_HOPS - 1,
         ..sent
     };
-    assert_eq!(passage.judge(&sent), Verdict::Pass(expected));
+    assert_eq!(passage.judge(&sent), PassageVerdict::Pass(expected));
     let other = MessageHeader { topic: 5, ..sent };
-    assert_eq!(passage.judge(&other), Verdict::Refuse(Refusal::Topic));
+    assert_eq!(
+        passage.judge(&other),
+        PassageVerdict::Refuse(PassageRefusal::Topic)
+    );
     let tired = MessageHeader {
         hops_left: 0,
         sequence: 4,
         ..sent
     };
-    assert_eq!(passage.judge(&tired), Verdict::Refuse(Refusal::Hops));
+    assert_eq!(
+        passage.judge(&tired),
+        PassageVerdict::Refuse(PassageRefusal::Hops)
+    );
 }
 
 #[test]
@@ -132,7 +138,7 @@ fn signs_of_life_pass_between_messages_and_once_each() {
     let mut passes = |kind, sequence, time| {
         matches!(
             passage.judge(&header(kind, 9, sequence, time)),
-            Verdict::Pass(_)
+            PassageVerdict::Pass(_)
         )
     };
     use MessageKind::{Alive, Data, Farewell};
@@ -153,7 +159,7 @@ fn without_room_the_source_that_was_silent_the_longest_is_forgotten() {
     let mut passage = Passage::new(1, 2, 2);
     let mut passes = |source, sequence| {
         let header = header(MessageKind::Data, source, sequence, 0);
-        matches!(passage.judge(&header), Verdict::Pass(_))
+        matches!(passage.judge(&header), PassageVerdict::Pass(_))
     };
     assert!(passes(1, 0) && passes(2, 0) && !passes(1, 0));
     assert!(passes(3, 0));
@@ -178,7 +184,7 @@ proptest! {
                     if *from != place {
                         continue;
                     }
-                    if let Verdict::Pass(next) = passages[index].judge(&message) {
+                    if let PassageVerdict::Pass(next) = passages[index].judge(&message) {
                         passed[index] += 1;
                         under_way.push((*to, next));
                     }

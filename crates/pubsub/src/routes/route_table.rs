@@ -35,7 +35,7 @@ pub enum RouteForm {
 
 /// Messages of a topic of one data space, published in another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
+pub struct TopicRoute {
     /// The name of the route.
     pub name: String,
     /// The topic that is read.
@@ -53,7 +53,7 @@ pub struct Route {
 /// Routes that may be in force together: no two of one name, none to a topic that cannot take the messages, and no cycle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteTable {
-    routes: BTreeMap<String, Route>,
+    routes: BTreeMap<String, TopicRoute>,
 }
 
 /// Why routes are no table.
@@ -90,7 +90,7 @@ impl RouteTable {
     ///
     /// # Errors
     /// If two have one name, one has incompatible ends, or they form a cycle.
-    pub fn new(routes: Vec<Route>) -> Result<Self, RouteError> {
+    pub fn new(routes: Vec<TopicRoute>) -> Result<Self, RouteError> {
         let mut table = Self::default();
         for route in routes {
             incompatibility(&route)?;
@@ -115,17 +115,17 @@ impl RouteTable {
     }
 
     /// The routes, in the order of their names.
-    pub fn iter(&self) -> impl Iterator<Item = &Route> {
+    pub fn iter(&self) -> impl Iterator<Item = &TopicRoute> {
         self.routes.values()
     }
 
     /// The route of a name.
-    pub fn get(&self, name: &str) -> Option<&Route> {
+    pub fn get(&self, name: &str) -> Option<&TopicRoute> {
         self.routes.get(name)
     }
 }
 
-fn incompatibility(route: &Route) -> Result<(), RouteError> {
+fn incompatibility(route: &TopicRoute) -> Result<(), RouteError> {
     let (from, to) = (&route.from.topic, &route.to.topic);
     let reason = if from.type_name != to.type_name {
         format!(

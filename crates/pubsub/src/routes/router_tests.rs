@@ -8,7 +8,7 @@ use tailbound_linux::clock::Monotonic;
 use tailbound_messages::{Contract, ExcessRule, MessageHeader, Quality};
 use tailbound_time::{Duration, Instant};
 
-use super::{PassageObserver, Route, RouteEnd, RouteForm, RouteTable, Router, RouterError};
+use super::{PassageObserver, RouteEnd, RouteForm, RouteTable, Router, RouterError, TopicRoute};
 use crate::{DataOrigin, DataSpace, InProcess, Publisher, Subscriber, Topic, Transport};
 
 /// Two data spaces, and a router between them.
@@ -56,12 +56,12 @@ fn topic(name: &str) -> Topic {
     }
 }
 
-fn route(topic: &Topic, contract: Option<Contract>) -> Route {
+fn route(topic: &Topic, contract: Option<Contract>) -> TopicRoute {
     let end = |space: &str| RouteEnd {
         space: space.to_owned(),
         topic: topic.clone(),
     };
-    Route {
+    TopicRoute {
         name: topic.name.clone(),
         from: end("inside"),
         to: end("outside"),
@@ -71,7 +71,7 @@ fn route(topic: &Topic, contract: Option<Contract>) -> Route {
     }
 }
 
-fn table(routes: impl IntoIterator<Item = Route>) -> RouteTable {
+fn table(routes: impl IntoIterator<Item = TopicRoute>) -> RouteTable {
     RouteTable::new(routes.into_iter().collect()).unwrap()
 }
 
@@ -224,9 +224,9 @@ fn a_table_that_cannot_be_opened_leaves_the_one_before_in_force() {
 }
 
 #[derive(Default)]
-struct Diary(Mutex<Vec<(String, u64)>>);
+struct ObservedPassages(Mutex<Vec<(String, u64)>>);
 
-impl PassageObserver for Diary {
+impl PassageObserver for ObservedPassages {
     fn passed(&self, route: &str, header: &MessageHeader, _: Instant) {
         self.0
             .lock()
@@ -238,8 +238,10 @@ impl PassageObserver for Diary {
 #[test]
 fn an_observer_sees_every_message_that_was_passed_on() {
     let mut bridge = Bridge::new();
-    let diary = Arc::new(Diary::default());
-    bridge.router.observe(Arc::<Diary>::clone(&diary));
+    let diary = Arc::new(ObservedPassages::default());
+    bridge
+        .router
+        .observe(Arc::<ObservedPassages>::clone(&diary));
     let video = topic("video");
     bridge
         .router

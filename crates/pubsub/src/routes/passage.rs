@@ -7,16 +7,16 @@ pub(crate) const MOST_HOPS: u8 = 16;
 
 /// What becomes of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PassageVerdict {
     /// It passes, with this header.
     Pass(MessageHeader),
     /// It does not.
-    Refuse(Refusal),
+    Refuse(PassageRefusal),
 }
 
 /// Why a message does not pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum PassageRefusal {
     /// The route has passed this message, or a later one of its source: it came on two ways, or out of order.
     Repeated,
     /// The message has passed as many routers as a message may.
@@ -60,13 +60,13 @@ pub struct Passage {
 #[derive(Clone, Copy, Debug)]
 struct RoutedSource {
     source: u64,
-    newest: Rank,
+    newest: MessageRank,
     last: u64,
 }
 
 /// The order of the messages of a source: by number, then a sign of life before the data that has the number next, and the
 /// farewell last; signs of life of one number by time.
-type Rank = (u64, u8, u64);
+type MessageRank = (u64, u8, u64);
 
 impl Passage {
     /// The state of a route from one topic to another (their numbers in headers), with room for this many sources.
@@ -82,17 +82,17 @@ impl Passage {
     }
 
     /// Judges a message by its header.
-    pub fn judge(&mut self, header: &MessageHeader) -> Verdict {
+    pub fn judge(&mut self, header: &MessageHeader) -> PassageVerdict {
         if header.topic != self.from {
-            return Verdict::Refuse(Refusal::Topic);
+            return PassageVerdict::Refuse(PassageRefusal::Topic);
         }
         let Some(hops_left) = header.hops_left.min(MOST_HOPS).checked_sub(1) else {
-            return Verdict::Refuse(Refusal::Hops);
+            return PassageVerdict::Refuse(PassageRefusal::Hops);
         };
         if !self.is_newer(header) {
-            return Verdict::Refuse(Refusal::Repeated);
+            return PassageVerdict::Refuse(PassageRefusal::Repeated);
         }
-        Verdict::Pass(MessageHeader {
+        PassageVerdict::Pass(MessageHeader {
             hops_left,
             topic: self.to,
             ..*header
@@ -125,7 +125,7 @@ impl Passage {
     }
 }
 
-fn rank(header: &MessageHeader) -> Rank {
+fn rank(header: &MessageHeader) -> MessageRank {
     let time = header.source_time.as_nanos();
     match header.kind {
         MessageKind::Alive => (header.sequence, 0, time),
