@@ -28,7 +28,8 @@
 //! After they are made, publishers and subscribers allocate nothing, and make no system calls but those of the transport;
 //! the clock is read once a message, without a system call. (iceoryx2 allocates once a message itself.)
 //!
-//! The transports: [`InProcess`], [`Udp`], and with the feature `iceoryx2` `SharedMemory`, which needs libclang to compile.
+//! The transports: [`InProcess`], [`Udp`], and with the feature `iceoryx2` `SharedMemory`, which needs libclang to compile,
+//! with the feature `zeromq` `ZeroMq`, which compiles libzmq from its source.
 //! With the feature `cdr`, `TypedPublisher` and `TypedSubscriber` carry values of any type of serde.
 
 mod data_space;
@@ -43,6 +44,8 @@ mod transport;
 mod typed_topic;
 pub mod udp;
 mod wall_clock;
+#[cfg(feature = "zeromq")]
+mod zero_mq;
 
 pub use data_space::{DataSpace, SharedClock};
 pub use in_process::InProcess;
@@ -56,3 +59,5 @@ pub use transport::{Receiver, Sender, Topic, Transport, TransportError, Transpor
 pub use typed_topic::{CdrError, Decoded, TypedPublisher, TypedSubscriber};
 pub use udp::{Udp, UdpRoute};
 pub use wall_clock::WallClock;
+#[cfg(feature = "zeromq")]
+pub use zero_mq::{ZeroMq, ZeroMqRoute};

@@ -7,6 +7,8 @@ mod lives;
 #[cfg(feature = "iceoryx2")]
 pub mod shared_memory;
 mod stage;
+#[cfg(feature = "zeromq")]
+mod zero_mq;
 
 use std::net::Ipv4Addr;
 
