@@ -670,6 +670,9 @@ pub enum InternalProgram {
         /// The order in which it serves jobs.
         #[arg(long, value_parser = scheduling)]
         scheduling: tailbound_model::Scheduling,
+        /// The length of a message in bytes, where requests are messages.
+        #[arg(long, default_value_t = tailbound_measurement::endpoint::MESSAGE_BYTES)]
+        message_size: usize,
     },
     /// Write the manual pages and the completions of all our programs.
     Manual {

@@ -238,8 +238,13 @@ fn command_line(
                 &service.endpoint,
             ];
             let words = words.into_iter().chain(["--scheduling", order]);
+            let size = service.message_size.map(|size| size.to_string());
+            let size = size
+                .into_iter()
+                .flat_map(|size| ["--message-size".into(), size]);
             std::iter::once(own)
                 .chain(words.map(String::from))
+                .chain(size)
                 .collect()
         }
     };

@@ -8,6 +8,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod control_socket;
 pub mod datagrams;
+pub mod echo_socket;
 pub mod file_room;
 pub mod host_facts;
 pub mod host_managers;

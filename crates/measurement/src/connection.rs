@@ -4,12 +4,15 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 
 use tailbound_linux::clock::{Monotonic, sleep_until};
 use tailbound_linux::control_socket::connect_non_blocking;
 use tailbound_model::Protocol;
 use tailbound_time::{Clock, Duration};
 
+use crate::message_link::{self, MessageLink};
+use crate::protocol::frame::FRAME_BYTES;
 use crate::protocol::postgresql_login::{DatabaseUser, PostgresqlLogin};
 use crate::protocol::{Reply, ReplyReader};
 use crate::stream::Stream;
@@ -26,13 +29,22 @@ const LOGIN_LOOK: Duration = Duration::from_millis(1);
 /// One connection, with the requests that it waits for.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    stream: Stream,
+    channel: Channel,
     reader: ReplyReader,
     /// What is to be written, from `written` on.
     pub(crate) out: Vec<u8>,
     written: usize,
     /// The requests without a reply, in the order of sending.
     pub(crate) awaiting: VecDeque<usize>,
+}
+
+/// What a connection consists of.
+#[derive(Debug)]
+enum Channel {
+    /// Bytes in order.
+    Stream(Stream),
+    /// A message for each request and each reply.
+    Messages(Box<dyn MessageLink>),
 }
 
 /// What reading a connection came to.
@@ -50,19 +62,19 @@ impl Connection {
     /// # Errors
     /// [`MeasurementError::Connect`], [`MeasurementError::Service`] if a login fails.
     pub(crate) fn open(endpoint: &Endpoint, protocol: Protocol) -> Result<Self, MeasurementError> {
-        let mut stream = connect(endpoint).map_err(|cause| MeasurementError::Connect {
+        let mut channel = connect(endpoint).map_err(|cause| MeasurementError::Connect {
             endpoint: endpoint.to_string(),
             cause,
         })?;
-        if let Endpoint::Database(database) = endpoint {
-            log_in(&mut stream, &database.user).map_err(|cause| MeasurementError::Service {
+        if let (Endpoint::Database(database), Channel::Stream(stream)) = (endpoint, &mut channel) {
+            log_in(stream, &database.user).map_err(|cause| MeasurementError::Service {
                 endpoint: endpoint.to_string(),
                 step: "the login".into(),
                 cause,
             })?;
         }
         Ok(Self {
-            stream,
+            channel,
             reader: ReplyReader::new(protocol),
             out: Vec::with_capacity(4096),
             written: 0,
@@ -75,7 +87,11 @@ impl Connection {
     /// # Errors
     /// A broken connection.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.written += self.stream.write_some(&self.out[self.written..])?;
+        let unsent = &self.out[self.written..];
+        self.written += match &mut self.channel {
+            Channel::Stream(stream) => stream.write_some(unsent)?,
+            Channel::Messages(link) => send_some(link.as_mut(), unsent)?,
+        };
         if self.written == self.out.len() {
             self.out.clear();
             self.written = 0;
@@ -88,7 +104,10 @@ impl Connection {
     /// # Errors
     /// What the kernel says of the descriptor.
     pub(crate) fn end(&self) -> io::Result<String> {
-        self.stream.end()
+        match &self.channel {
+            Channel::Stream(stream) => stream.end(),
+            Channel::Messages(link) => link.end(),
+        }
     }
 
     /// Whether something is left to write.
@@ -98,8 +117,17 @@ impl Connection {
 
     /// Reads what is there and appends the replies that it completes.
     pub(crate) fn read(&mut self, buffer: &mut [u8], replies: &mut Vec<Reply>) -> ReadEnd {
+        let stream = match &mut self.channel {
+            Channel::Stream(stream) => stream,
+            Channel::Messages(link) => {
+                return match receive_all(link.as_mut(), &mut self.reader, replies) {
+                    Ok(()) => ReadEnd::Drained,
+                    Err(why) => ReadEnd::Broken(why),
+                };
+            }
+        };
         loop {
-            match self.stream.read_some(buffer) {
+            match stream.read_some(buffer) {
                 Ok(None) => return ReadEnd::Drained,
                 Ok(Some(0)) => {
                     replies.extend(self.reader.end());
@@ -122,7 +150,47 @@ impl Connection {
 
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+        match &self.channel {
+            Channel::Stream(stream) => stream.as_fd(),
+            Channel::Messages(link) => link.watched(),
+        }
+    }
+}
+
+/// Sends frames as long as there is room; how many bytes of them that were.
+fn send_some(link: &mut dyn MessageLink, frames: &[u8]) -> io::Result<usize> {
+    let mut sent = 0;
+    while let Some(frame) = frames[sent..].first_chunk::<FRAME_BYTES>() {
+        match link.send(frame) {
+            Ok(()) => sent += FRAME_BYTES,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sent)
+}
+
+/// Reads every message that waits; the reason if the connection is broken.
+fn receive_all(
+    link: &mut dyn MessageLink,
+    reader: &mut ReplyReader,
+    replies: &mut Vec<Reply>,
+) -> Result<(), String> {
+    loop {
+        let frame = match link.receive() {
+            Ok(None) => return Ok(()),
+            Ok(Some(frame)) => frame,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(format!("the connection broke: {error}")),
+        };
+        let before = replies.len();
+        reader
+            .feed(&frame.bytes, replies)
+            .map_err(|error| error.to_string())?;
+        for reply in &mut replies[before..] {
+            reply.at = frame.at;
+        }
     }
 }
 
@@ -148,15 +216,20 @@ fn log_in(stream: &mut Stream, user: &DatabaseUser) -> Result<(), String> {
     Err(format!("no answer within {LOGIN_LIMIT}"))
 }
 
-fn connect(endpoint: &Endpoint) -> io::Result<Stream> {
-    let path = match endpoint {
+fn connect(endpoint: &Endpoint) -> io::Result<Channel> {
+    let stream = match endpoint {
         Endpoint::Database(database) => return connect(&database.address),
+        Endpoint::Messages(endpoint) => return message_link::open(endpoint).map(Channel::Messages),
         Endpoint::Tcp(address) => {
             let limit = std::time::Duration::from_nanos(CONNECT_LIMIT.as_nanos());
-            return Stream::of_tcp(TcpStream::connect_timeout(address, limit)?);
+            Stream::of_tcp(TcpStream::connect_timeout(address, limit)?)
         }
-        Endpoint::Unix(path) => path,
+        Endpoint::Unix(path) => connect_unix(path),
     };
+    stream.map(Channel::Stream)
+}
+
+fn connect_unix(path: &Path) -> io::Result<Stream> {
     let give_up = Monotonic.now() + CONNECT_LIMIT;
     loop {
         match connect_non_blocking(path) {

@@ -1,13 +1,16 @@
 //! Where a service listens.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use tailbound_model::{DatabaseLogin, Service};
+use tailbound_model::{DatabaseLogin, Protocol, Service};
 
 use crate::MeasurementError;
 use crate::protocol::postgresql_login::DatabaseUser;
+
+/// The length of messages where nobody says another one, in bytes.
+pub const MESSAGE_BYTES: usize = 64;
 
 /// Where a service listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +21,37 @@ pub enum Endpoint {
     Tcp(SocketAddr),
     /// A database at one of these.
     Database(Box<DatabaseEndpoint>),
+    /// Messages with bounds.
+    Messages(MessageEndpoint),
+}
+
+/// Where a service listens whose requests and replies are messages of one length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageEndpoint {
+    /// What carries the messages.
+    pub carrier: MessageCarrier,
+    /// The length of a message, in bytes.
+    pub size: usize,
+}
+
+/// What carries messages, and where to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MessageCarrier {
+    /// Datagrams of UDP to an address.
+    Datagrams(SocketAddr),
+    /// Echo requests of ICMP to an address.
+    Echo(Ipv4Addr),
+    /// Topics in a data space.
+    Topics(TopicEndpoint),
+}
+
+/// The data space in which a service has its topics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicEndpoint {
+    /// The name of the transport, as in `[topics]`.
+    pub transport: String,
+    /// The address that the transport needs, as there.
+    pub address: String,
 }
 
 /// A database, and who logs in there.
@@ -35,7 +69,12 @@ impl Endpoint {
     /// # Errors
     /// [`MeasurementError::BadEndpoint`]; [`MeasurementError::BadPlan`] if a password cannot be read.
     pub fn of_service(service: &Service, base: &Path) -> Result<Self, MeasurementError> {
-        let address = Self::resolve(&service.endpoint, base)?;
+        let address = match service.protocol {
+            Protocol::IcmpEcho => Self::echo(&service.endpoint)?,
+            _ => Self::resolve(&service.endpoint, base)?,
+        };
+        let size = service.message_size.map(|bytes| bytes as usize);
+        let address = address.with_message_size(size.unwrap_or(MESSAGE_BYTES));
         Ok(match &service.login {
             None => address,
             Some(login) => Self::Database(Box::new(DatabaseEndpoint {
@@ -49,8 +88,30 @@ impl Endpoint {
         })
     }
 
-    /// Reads `unix:PATH` or `ADDRESS:PORT`; a relative path starts at `base`, a host name is
-    /// looked up.
+    /// The same with messages of this length; over a stream it has no meaning.
+    #[must_use]
+    pub fn with_message_size(self, size: usize) -> Self {
+        match self {
+            Self::Messages(endpoint) => Self::Messages(MessageEndpoint { size, ..endpoint }),
+            stream => stream,
+        }
+    }
+
+    fn echo(text: &str) -> Result<Self, MeasurementError> {
+        let address = text.parse().map_err(|_| MeasurementError::BadEndpoint {
+            text: text.into(),
+            why: "echo requests go to an IPv4 address without a port".into(),
+        })?;
+        Ok(Self::of_carrier(MessageCarrier::Echo(address)))
+    }
+
+    fn of_carrier(carrier: MessageCarrier) -> Self {
+        let size = MESSAGE_BYTES;
+        Self::Messages(MessageEndpoint { carrier, size })
+    }
+
+    /// Reads `unix:PATH`, `ADDRESS:PORT`, `udp:ADDRESS:PORT` or `topic:TRANSPORT:ADDRESS`; a relative path starts at
+    /// `base`, a host name is looked up.
     ///
     /// # Errors
     /// [`MeasurementError::BadEndpoint`].
@@ -73,6 +134,24 @@ impl Endpoint {
             }
             return Ok(Self::Unix(path));
         }
+        if let Some(address) = text.strip_prefix("udp:") {
+            let address = address.parse().map_err(|_| {
+                bad(format!(
+                    "{address:?} is no address with a port for datagrams"
+                ))
+            })?;
+            return Ok(Self::of_carrier(MessageCarrier::Datagrams(address)));
+        }
+        if let Some(rest) = text.strip_prefix("topic:") {
+            let (transport, address) = rest
+                .split_once(':')
+                .filter(|(transport, address)| !transport.is_empty() && !address.is_empty())
+                .ok_or_else(|| bad("topics need a transport and its address".into()))?;
+            return Ok(Self::of_carrier(MessageCarrier::Topics(TopicEndpoint {
+                transport: transport.into(),
+                address: address.into(),
+            })));
+        }
         let mut addresses = std::net::ToSocketAddrs::to_socket_addrs(text)
             .map_err(|cause| bad(cause.to_string()))?;
         let address = addresses
@@ -88,6 +167,13 @@ impl fmt::Display for Endpoint {
             Self::Unix(path) => write!(out, "unix:{}", path.display()),
             Self::Tcp(address) => write!(out, "{address}"),
             Self::Database(database) => database.address.fmt(out),
+            Self::Messages(endpoint) => match &endpoint.carrier {
+                MessageCarrier::Datagrams(address) => write!(out, "udp:{address}"),
+                MessageCarrier::Echo(address) => write!(out, "{address}"),
+                MessageCarrier::Topics(topics) => {
+                    write!(out, "topic:{}:{}", topics.transport, topics.address)
+                }
+            },
         }
     }
 }

@@ -7,7 +7,9 @@ use tailbound_time::Duration;
 #[derive(Debug, thiserror::Error)]
 pub enum MeasurementError {
     /// The text is no endpoint.
-    #[error("\"{text}\" is no endpoint: {why}; write unix:PATH or ADDRESS:PORT")]
+    #[error(
+        "\"{text}\" is no endpoint: {why}; write unix:PATH or ADDRESS:PORT, udp:ADDRESS:PORT or topic:TRANSPORT:ADDRESS"
+    )]
     BadEndpoint {
         /// What was given.
         text: String,

@@ -15,6 +15,7 @@ pub mod hog;
 pub mod host;
 pub mod load;
 pub mod measurement;
+mod message_link;
 pub mod noise;
 pub mod overheads;
 pub mod plan;
@@ -24,6 +25,7 @@ pub mod setup;
 mod stream;
 pub mod supply;
 pub mod synthetic;
+mod topic_link;
 
 pub use advice::{Advice, AdviceQuery, advice};
 pub use calibrate::{

@@ -10,6 +10,7 @@ pub mod postgresql_login;
 pub mod resp;
 
 use tailbound_model::Protocol;
+use tailbound_time::Instant;
 
 /// One complete reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct Reply {
     pub id: Option<u64>,
     /// The text of the error, if it is one.
     pub refused: Option<String>,
+    /// When it came, where that is known more exactly than by when it was read.
+    pub at: Option<Instant>,
 }
 
 impl Reply {
@@ -25,6 +28,7 @@ impl Reply {
         Self {
             id: None,
             refused: None,
+            at: None,
         }
     }
 }
@@ -61,6 +65,7 @@ pub struct ReplyReader {
 enum Grammar {
     Resp(resp::RespReader),
     Frame(frame::ReplyFrameReader),
+    Echo(frame::EchoFrameReader),
     Http(http::HttpReader),
     Postgresql(postgresql::PostgresqlReader),
 }
@@ -71,6 +76,7 @@ impl ReplyReader {
         let grammar = match protocol {
             Protocol::Redis => Grammar::Resp(resp::RespReader::default()),
             Protocol::Synthetic => Grammar::Frame(frame::ReplyFrameReader::default()),
+            Protocol::IcmpEcho => Grammar::Echo(frame::EchoFrameReader::default()),
             Protocol::Http => Grammar::Http(http::HttpReader::default()),
             Protocol::Postgresql => Grammar::Postgresql(postgresql::PostgresqlReader::default()),
         };
@@ -91,6 +97,7 @@ impl ReplyReader {
         let outcome = match &mut self.grammar {
             Grammar::Resp(reader) => reader.feed(bytes, replies),
             Grammar::Frame(reader) => reader.feed(bytes, replies),
+            Grammar::Echo(reader) => reader.feed(bytes, replies),
             Grammar::Http(reader) => reader.feed(bytes, replies),
             Grammar::Postgresql(reader) => reader.feed(bytes, replies),
         };

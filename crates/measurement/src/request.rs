@@ -85,7 +85,7 @@ impl RequestTemplate {
             });
         };
         match (service.protocol, &task.request) {
-            (Protocol::Synthetic, _) => Ok(Self::Synthetic {
+            (Protocol::Synthetic | Protocol::IcmpEcho, _) => Ok(Self::Synthetic {
                 priority: synthetic_priority(service, task),
             }),
             (_, Some(request)) => Self::of_request(service, request),
@@ -132,7 +132,7 @@ impl RequestTemplate {
             Protocol::Redis => Some(Self::Redis(vec![vec![RequestPiece::Text(
                 b"PING".to_vec(),
             )]])),
-            Protocol::Synthetic => Some(Self::Synthetic { priority: 0 }),
+            Protocol::Synthetic | Protocol::IcmpEcho => Some(Self::Synthetic { priority: 0 }),
             Protocol::Postgresql => Some(Self::Postgresql(vec![RequestPiece::Text(
                 b"SELECT".to_vec(),
             )])),

@@ -14,6 +14,8 @@ use crate::{Endpoint, MeasurementError};
 
 /// How long to wait before trying a service again that is not there yet.
 const RETRY_EVERY: Duration = Duration::from_millis(20);
+/// How long an answer to one message is waited for before the next is sent.
+const ANSWER_LIMIT: Duration = Duration::from_millis(500);
 
 /// Waits until the service accepts connections and answers a trivial request (HTTP: until it
 /// accepts).
@@ -55,6 +57,11 @@ fn try_once(
     stop: &AtomicBool,
 ) -> Result<(), MeasurementError> {
     let mut exchange = Exchange::open(endpoint, protocol, stop)?;
+    // A message may be lost while the service comes up; a stream tells that it was.
+    let give_up = match endpoint {
+        Endpoint::Messages(_) => give_up.min(Monotonic.now().saturating_add(ANSWER_LIMIT)),
+        _ => give_up,
+    };
     let Some(template) = RequestTemplate::trivial(protocol) else {
         return Ok(());
     };

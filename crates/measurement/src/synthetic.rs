@@ -5,7 +5,10 @@
 //! job is chosen. The kernel's priorities, which a reservation changes, play no part in it.
 
 mod client_set;
+mod datagram_clients;
 mod ready_queue;
+mod request_source;
+mod topic_clients;
 
 use std::io;
 use std::os::unix::fs::FileTypeExt;
@@ -14,13 +17,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tailbound_linux::clock::thread_cpu_time;
-use tailbound_linux::polling::Poller;
 use tailbound_model::Scheduling;
 use tailbound_time::Duration;
 
+use crate::endpoint::{MessageCarrier, MessageEndpoint};
 use crate::{Endpoint, MeasurementError};
 use client_set::{ClientSet, Listener};
+use datagram_clients::DatagramClients;
 use ready_queue::ReadyQueue;
+use request_source::RequestSource;
+use topic_clients::TopicClients;
 
 /// How long an idle service sleeps before it looks at `stop` again.
 const IDLE_WAIT: Duration = Duration::from_millis(100);
@@ -67,23 +73,37 @@ pub fn serve(options: &ServeOptions, stop: &AtomicBool) -> Result<(), Measuremen
         cause,
         remedy: "choose an endpoint that is free and that this user may create".into(),
     };
-    let listener = bind(&options.endpoint).map_err(|cause| failed("listen at", cause))?;
-    let outcome = serve_on(listener, options, stop).map_err(|cause| failed("serve", cause));
+    let mut clients = listen(&options.endpoint).map_err(|cause| failed("listen at", cause))?;
+    let outcome = serve_clients(clients.as_mut(), options, stop);
+    let outcome = outcome.map_err(|cause| failed("serve", cause));
     if let Endpoint::Unix(path) = &options.endpoint {
         let _gone_already = std::fs::remove_file(path);
     }
     outcome
 }
 
-fn bind(endpoint: &Endpoint) -> io::Result<Listener> {
-    match endpoint {
-        Endpoint::Database(database) => bind(&database.address),
-        Endpoint::Tcp(address) => std::net::TcpListener::bind(address).map(Listener::Tcp),
+fn listen(endpoint: &Endpoint) -> io::Result<Box<dyn RequestSource>> {
+    let listener = match endpoint {
+        Endpoint::Database(database) => return listen(&database.address),
+        Endpoint::Messages(endpoint) => return listen_for_messages(endpoint),
+        Endpoint::Tcp(address) => Listener::Tcp(std::net::TcpListener::bind(address)?),
         Endpoint::Unix(path) => {
             remove_stale_socket(path)?;
-            UnixListener::bind(path).map(Listener::Unix)
+            Listener::Unix(UnixListener::bind(path)?)
         }
-    }
+    };
+    Ok(Box::new(ClientSet::new(listener)?))
+}
+
+fn listen_for_messages(endpoint: &MessageEndpoint) -> io::Result<Box<dyn RequestSource>> {
+    Ok(match &endpoint.carrier {
+        MessageCarrier::Datagrams(address) => Box::new(DatagramClients::listen(*address)?),
+        MessageCarrier::Topics(topics) => Box::new(TopicClients::join(topics, endpoint.size)?),
+        MessageCarrier::Echo(_) => {
+            let what = "the kernel answers echo requests itself";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+        }
+    })
 }
 
 /// Removes the socket that a dead service left behind; never one that is served, nor a file.
@@ -96,15 +116,17 @@ fn remove_stale_socket(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn serve_on(listener: Listener, options: &ServeOptions, stop: &AtomicBool) -> io::Result<()> {
-    let mut poller = Poller::new()?;
-    let mut clients = ClientSet::new(listener, &poller)?;
+fn serve_clients(
+    clients: &mut dyn RequestSource,
+    options: &ServeOptions,
+    stop: &AtomicBool,
+) -> io::Result<()> {
     let mut ready = ReadyQueue::new(options.scheduling);
     // CPU time up to here is charged to some job; what was used since goes to the next one.
     let mut charged = thread_cpu_time();
     while !stop.load(Ordering::Relaxed) {
         let Some(mut job) = ready.pop() else {
-            clients.receive(&mut poller, Some(IDLE_WAIT), &mut ready)?;
+            clients.receive(IDLE_WAIT, &mut ready)?;
             charged = charged.max(thread_cpu_time().saturating_sub(MOST_OVERHEAD));
             continue;
         };
@@ -113,10 +135,10 @@ fn serve_on(listener: Listener, options: &ServeOptions, stop: &AtomicBool) -> io
         job.worked += now.saturating_sub(charged);
         charged = now;
         if job.missing().is_zero() {
-            clients.answer(&poller, &job);
+            clients.answer(&job)?;
         } else {
             ready.put_back(job);
-            clients.receive(&mut poller, Some(Duration::ZERO), &mut ready)?;
+            clients.receive(Duration::ZERO, &mut ready)?;
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod hostile_service;
+mod message_services;
 mod redis;
 mod synthetic_service;
 mod testbed;

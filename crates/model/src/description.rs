@@ -416,9 +416,15 @@ pub struct Service {
     pub domain: String,
     /// The protocol of the service.
     pub protocol: Protocol,
-    /// The address at which the service listens: `unix:PATH` or `ADDRESS:PORT`; relative paths
-    /// start at the file.
+    /// The address at which the service listens: `unix:PATH` or `ADDRESS:PORT`, where relative paths start at the file.
+    /// For the synthetic service also `udp:ADDRESS:PORT`, each message a datagram, and `topic:TRANSPORT:ADDRESS`, where
+    /// requests and replies are topics over that transport. For `icmp-echo` an IPv4 address alone.
     pub endpoint: String,
+    /// The length of each request and each reply in bytes, where messages have bounds: `udp:`, `topic:` and `icmp-echo`;
+    /// 64 if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 32, max = 65507))]
+    pub message_size: Option<u32>,
     /// The user who logs in there, for the protocol `postgresql`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login: Option<DatabaseLogin>,
@@ -453,6 +459,8 @@ pub enum Protocol {
     Http,
     /// The protocol of PostgreSQL, version 3.0, with simple queries.
     Postgresql,
+    /// Echo requests of ICMP, which the kernel at the other end answers: the floor below every service over a network.
+    IcmpEcho,
 }
 
 /// A user of a database. Passwords do not stand in descriptions: they come from a file or from the environment.

@@ -419,6 +419,7 @@ impl Service {
             protocol: Protocol::Synthetic,
             endpoint: endpoint.into(),
             login: None,
+            message_size: None,
             scheduling: Scheduling::default(),
             max_in_flight: None,
             setup: Vec::new(),

@@ -34,6 +34,7 @@
 
 mod data_space;
 mod in_process;
+mod named_transport;
 mod publisher;
 pub mod routes;
 #[cfg(feature = "iceoryx2")]
@@ -49,6 +50,7 @@ mod zero_mq;
 
 pub use data_space::{DataSpace, SharedClock};
 pub use in_process::InProcess;
+pub use named_transport::named_transport;
 pub use publisher::{DataOrigin, PublishError, Publisher};
 #[cfg(feature = "iceoryx2")]
 pub use shared_memory::SharedMemory;

@@ -16,9 +16,11 @@ pub fn carry_out(arguments: &InternalArguments) -> Result<(), Failure> {
         InternalProgram::SyntheticService {
             endpoint,
             scheduling,
+            message_size,
         } => {
             let here = std::env::current_dir().map_err(Failure::from_error)?;
             let endpoint = Endpoint::resolve(endpoint, &here).map_err(Failure::from_error)?;
+            let endpoint = endpoint.with_message_size(*message_size);
             let options = ServeOptions::new(endpoint, *scheduling);
             let stop = interrupts::watch()?;
             synthetic::serve(&options, &stop).map_err(Failure::from_error)

@@ -316,7 +316,7 @@ impl<'a> Generator<'a> {
         };
         let template = &self.templates[client.template];
         template.write(&mut client.connection.out, &mut self.scratch, &mut filling);
-        if self.plan.service.protocol != Protocol::Synthetic {
+        if !names_requests(self.plan.service.protocol) {
             client.connection.awaiting.push_back(index);
         }
         self.in_flight += 1;
@@ -421,8 +421,8 @@ impl<'a> Generator<'a> {
             return Err("the service answered what it was not asked".into());
         };
         let trail = &mut self.trails[index];
-        trail.ended = now;
-        trigger!("load.received", index, now.as_nanos());
+        trail.ended = reply.at.unwrap_or(now);
+        trigger!("load.received", index, trail.ended.as_nanos());
         trail.stage = match reply.refused {
             None => RequestStage::Answered,
             Some(_) => RequestStage::Refused,
@@ -490,6 +490,11 @@ impl<'a> Generator<'a> {
             interrupted,
         }
     }
+}
+
+/// Whether replies say which request they answer.
+fn names_requests(protocol: Protocol) -> bool {
+    matches!(protocol, Protocol::Synthetic | Protocol::IcmpEcho)
 }
 
 /// How `{busy:...}` is filled, if any template has it.

@@ -168,6 +168,31 @@ impl ReplyFrameReader {
                 refused: reply.too_long.then(|| {
                     format!("execution time above the synthetic service's {EXECUTION_LIMIT}")
                 }),
+                at: None,
+            });
+            Ok(())
+        })
+    }
+}
+
+/// Reads requests that come back as they went, which is how the kernel answers echo requests.
+#[derive(Debug, Default)]
+pub struct EchoFrameReader {
+    cutter: FrameCutter,
+}
+
+impl EchoFrameReader {
+    /// See [`super::ReplyReader::feed`].
+    pub(super) fn feed(
+        &mut self,
+        bytes: &[u8],
+        replies: &mut Vec<Reply>,
+    ) -> Result<(), ProtocolError> {
+        self.cutter.feed(bytes, |frame| {
+            let request = WorkRequest::from_bytes(frame)?;
+            replies.push(Reply {
+                id: Some(request.id),
+                ..Reply::good()
             });
             Ok(())
         })

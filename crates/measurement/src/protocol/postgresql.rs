@@ -73,6 +73,7 @@ impl PostgresqlReader {
         let refused = self.refused.take()?;
         Some(Reply {
             id: None,
+            at: None,
             refused: Some(refused),
         })
     }
@@ -130,6 +131,7 @@ impl PostgresqlReader {
         match kind {
             READY_FOR_QUERY_TAG => replies.push(Reply {
                 id: None,
+                at: None,
                 refused: self.refused.take(),
             }),
             ERROR_RESPONSE_TAG => {

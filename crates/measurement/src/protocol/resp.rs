@@ -181,6 +181,7 @@ impl RespReader {
         self.elements = 0;
         replies.push(Reply {
             id: None,
+            at: None,
             refused: self.refused.take(),
         });
     }

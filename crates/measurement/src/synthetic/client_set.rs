@@ -6,13 +6,13 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 
-use tailbound_linux::clock::Monotonic;
 use tailbound_linux::polling::{Interest, Poller, Readiness};
-use tailbound_time::{Clock, Duration};
+use tailbound_time::Duration;
 
 use super::ready_queue::{ReadyQueue, SyntheticJob};
+use super::request_source::{RequestSource, answer_to, take_up};
 use crate::protocol::ProtocolError;
-use crate::protocol::frame::{EXECUTION_LIMIT, FrameCutter, WorkReply, WorkRequest};
+use crate::protocol::frame::{FrameCutter, WorkRequest};
 use crate::stream::Stream;
 
 /// The poller's token of the listener; clients count from 1.
@@ -39,14 +39,16 @@ struct ServedClient {
 #[derive(Debug)]
 pub(super) struct ClientSet {
     listener: Listener,
+    poller: Poller,
     clients: BTreeMap<u64, ServedClient>,
     last_token: u64,
     ready: Vec<Readiness>,
 }
 
 impl ClientSet {
-    /// No connection yet; `poller` watches `listener`.
-    pub(super) fn new(listener: Listener, poller: &Poller) -> io::Result<Self> {
+    /// No connection yet.
+    pub(super) fn new(listener: Listener) -> io::Result<Self> {
+        let poller = Poller::new()?;
         match &listener {
             Listener::Unix(socket) => socket.set_nonblocking(true)?,
             Listener::Tcp(socket) => socket.set_nonblocking(true)?,
@@ -54,60 +56,14 @@ impl ClientSet {
         poller.add(&listener, LISTENER, Interest::Read)?;
         Ok(Self {
             listener,
+            poller,
             clients: BTreeMap::new(),
             last_token: LISTENER,
             ready: Vec::new(),
         })
     }
 
-    /// Waits up to `timeout` for something to happen and takes it in.
-    pub(super) fn receive(
-        &mut self,
-        poller: &mut Poller,
-        timeout: Option<Duration>,
-        jobs: &mut ReadyQueue,
-    ) -> io::Result<()> {
-        self.ready.clear();
-        self.ready.extend_from_slice(poller.wait(timeout)?);
-        for event in std::mem::take(&mut self.ready) {
-            if event.token == LISTENER {
-                self.accept_all(poller)?;
-                continue;
-            }
-            let Some(client) = self.clients.get_mut(&event.token) else {
-                continue;
-            };
-            let mut alive = true;
-            if event.writable {
-                alive = client.flush(poller, event.token).is_ok();
-            }
-            if alive && event.readable {
-                alive = client.read(poller, event.token, jobs);
-            }
-            if !alive {
-                self.clients.remove(&event.token);
-                jobs.forget(event.token);
-            }
-        }
-        Ok(())
-    }
-
-    /// Answers a job that is done. A client that cannot take it is dropped with its next event.
-    pub(super) fn answer(&mut self, poller: &Poller, job: &SyntheticJob) {
-        let reply = WorkReply {
-            id: job.id,
-            worked: job.worked,
-            too_long: false,
-        };
-        if let Some(client) = self.clients.get_mut(&job.client) {
-            client.unsent.extend_from_slice(&reply.to_bytes());
-            if client.flush(poller, job.client).is_err() {
-                self.clients.remove(&job.client);
-            }
-        }
-    }
-
-    fn accept_all(&mut self, poller: &Poller) -> io::Result<()> {
+    fn accept_all(&mut self) -> io::Result<()> {
         loop {
             let stream = match self.listener.accept() {
                 Ok(stream) => stream,
@@ -119,7 +75,7 @@ impl ClientSet {
                 },
             };
             self.last_token += 1;
-            poller.add(&stream, self.last_token, Interest::Read)?;
+            self.poller.add(&stream, self.last_token, Interest::Read)?;
             let client = ServedClient {
                 stream,
                 cutter: FrameCutter::default(),
@@ -128,6 +84,45 @@ impl ClientSet {
             };
             self.clients.insert(self.last_token, client);
         }
+    }
+}
+
+impl RequestSource for ClientSet {
+    fn receive(&mut self, timeout: Duration, jobs: &mut ReadyQueue) -> io::Result<()> {
+        self.ready.clear();
+        self.ready
+            .extend_from_slice(self.poller.wait(Some(timeout))?);
+        for event in std::mem::take(&mut self.ready) {
+            if event.token == LISTENER {
+                self.accept_all()?;
+                continue;
+            }
+            let Some(client) = self.clients.get_mut(&event.token) else {
+                continue;
+            };
+            let mut alive = true;
+            if event.writable {
+                alive = client.flush(&self.poller, event.token).is_ok();
+            }
+            if alive && event.readable {
+                alive = client.read(&self.poller, event.token, jobs);
+            }
+            if !alive {
+                self.clients.remove(&event.token);
+                jobs.forget(event.token);
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, job: &SyntheticJob) -> io::Result<()> {
+        if let Some(client) = self.clients.get_mut(&job.client) {
+            client.unsent.extend_from_slice(&answer_to(job));
+            if client.flush(&self.poller, job.client).is_err() {
+                self.clients.remove(&job.client);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -143,7 +138,8 @@ impl ServedClient {
             };
             let Self { cutter, unsent, .. } = self;
             let taken = cutter.feed(&buffer[..count], |frame| {
-                take_request(WorkRequest::from_bytes(frame)?, token, unsent, jobs);
+                let refusal = take_up(WorkRequest::from_bytes(frame)?, token, jobs);
+                unsent.extend(refusal.into_iter().flatten());
                 Ok::<(), ProtocolError>(())
             });
             if taken.is_err() || self.flush(poller, token).is_err() {
@@ -174,25 +170,6 @@ impl ServedClient {
         }
         Ok(())
     }
-}
-
-fn take_request(request: WorkRequest, token: u64, unsent: &mut Vec<u8>, jobs: &mut ReadyQueue) {
-    if request.execution > EXECUTION_LIMIT {
-        let reply = WorkReply {
-            id: request.id,
-            worked: Duration::ZERO,
-            too_long: true,
-        };
-        unsent.extend_from_slice(&reply.to_bytes());
-        return;
-    }
-    jobs.push(
-        token,
-        request.id,
-        request.execution,
-        request.priority,
-        Monotonic.now(),
-    );
 }
 
 impl Listener {

@@ -1,10 +1,10 @@
 //! Services and their promises.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use super::Check;
 use super::tasks::{request, task};
-use crate::description::{Builtin, Protocol, Scheduling, Service};
+use crate::description::{Builtin, DomainKind, Protocol, Scheduling, Service};
 use crate::parser::KeyPath;
 
 /// The longest path of a Unix socket, in bytes (sun_path less its NUL).
@@ -18,6 +18,7 @@ pub(super) fn services(check: &mut Check<'_>) {
         let domains = check.names("domains");
         check.reference(&place.key("domain"), "domain", &service.domain, &domains);
         endpoint(check, &place, name, service);
+        message_size(check, &place, service);
         builtin(check, &place, name, service);
         login(check, &place, service);
         scheduling(check, &place, service);
@@ -47,7 +48,7 @@ pub(super) fn services(check: &mut Check<'_>) {
 
 fn endpoint(check: &mut Check<'_>, place: &KeyPath, name: &str, service: &Service) {
     let here = place.key("endpoint");
-    if let Err((message, remedy)) = endpoint_syntax(&service.endpoint) {
+    if let Err((message, remedy)) = endpoint_syntax(service.protocol, &service.endpoint) {
         check.error(&here, message, remedy);
     }
     let services = check.description.services.iter();
@@ -63,7 +64,79 @@ fn endpoint(check: &mut Check<'_>, place: &KeyPath, name: &str, service: &Servic
     }
 }
 
-fn endpoint_syntax(text: &str) -> Result<(), (String, &'static str)> {
+/// What is wrong with an endpoint, and what would be right.
+type EndpointFault = (String, &'static str);
+
+fn endpoint_syntax(protocol: Protocol, text: &str) -> Result<(), EndpointFault> {
+    if protocol == Protocol::IcmpEcho {
+        return match text.parse::<Ipv4Addr>() {
+            Ok(_) => Ok(()),
+            Err(_) => Err((
+                format!("{text:?} is no IPv4 address"),
+                "write the address alone, such as \"127.0.0.1\": echo requests have no port",
+            )),
+        };
+    }
+    let Some(message) = MessageEndpoint::of(text) else {
+        return stream_syntax(text);
+    };
+    if protocol != Protocol::Synthetic {
+        return Err((
+            format!("a service of this protocol speaks over a stream, and {text:?} is none"),
+            "write \"unix:PATH\" or \"ADDRESS:PORT\", or choose protocol = \"synthetic\"",
+        ));
+    }
+    message.check(text)
+}
+
+/// An endpoint where each request and each reply is a message of its own.
+enum MessageEndpoint<'a> {
+    Datagrams(&'a str),
+    Topics(&'a str),
+}
+
+impl<'a> MessageEndpoint<'a> {
+    fn of(text: &'a str) -> Option<Self> {
+        let datagrams = text.strip_prefix("udp:").map(Self::Datagrams);
+        datagrams.or_else(|| text.strip_prefix("topic:").map(Self::Topics))
+    }
+
+    fn check(&self, text: &str) -> Result<(), EndpointFault> {
+        match self {
+            Self::Datagrams(address) if address.parse::<SocketAddr>().is_ok() => {
+                stream_syntax(address)
+            }
+            Self::Datagrams(_) => Err((
+                format!("{text:?} names no address for datagrams"),
+                "write \"udp:ADDRESS:PORT\", such as \"udp:127.0.0.1:7500\"",
+            )),
+            Self::Topics(rest) => match rest.split_once(':') {
+                Some((transport, address)) if !transport.is_empty() && !address.is_empty() => {
+                    Ok(())
+                }
+                _ => Err((
+                    format!("{text:?} names no transport with an address"),
+                    "write \"topic:TRANSPORT:ADDRESS\", such as \"topic:udp:127.0.0.1:7410\"",
+                )),
+            },
+        }
+    }
+}
+
+/// Checks that a length of messages stands only where messages have one.
+fn message_size(check: &mut Check<'_>, place: &KeyPath, service: &Service) {
+    let has_messages =
+        service.protocol == Protocol::IcmpEcho || MessageEndpoint::of(&service.endpoint).is_some();
+    if service.message_size.is_some() && !has_messages {
+        check.error(
+            &place.key("message_size"),
+            "requests over a stream have the length that their protocol gives them",
+            "leave it out; it is for endpoints `udp:` and `topic:`, and for protocol = \"icmp-echo\"",
+        );
+    }
+}
+
+fn stream_syntax(text: &str) -> Result<(), EndpointFault> {
     const EXAMPLES: &str = "write \"unix:PATH\" or \"ADDRESS:PORT\", such as \"127.0.0.1:6379\"";
     if let Some(path) = text.strip_prefix("unix:") {
         if path.is_empty() || path.contains('\0') || path.ends_with('/') {
@@ -106,8 +179,12 @@ fn builtin(check: &mut Check<'_>, place: &KeyPath, name: &str, service: &Service
         return;
     };
     let is_synthetic = domain.builtin == Some(Builtin::SyntheticService);
+    // A command may bring the service up elsewhere: in a container, in a guest.
+    let may_bring_up = MessageEndpoint::of(&service.endpoint).is_some()
+        && domain.builtin.is_none()
+        && !(domain.command.is_empty() && domain.kind == DomainKind::Process);
     match (service.protocol, is_synthetic) {
-        (Protocol::Synthetic, false) => check.error(
+        (Protocol::Synthetic, false) if !may_bring_up => check.error(
             &place.key("protocol"),
             format!(
                 "only the built-in synthetic service speaks this, and `{}` does not run it",
@@ -118,14 +195,16 @@ fn builtin(check: &mut Check<'_>, place: &KeyPath, name: &str, service: &Service
                 service.domain
             ),
         ),
-        (Protocol::Redis | Protocol::Http | Protocol::Postgresql, true) => check.error(
-            &place.key("protocol"),
-            format!(
-                "`{}` runs the built-in synthetic service, which does not speak this",
-                service.domain
-            ),
-            "write protocol = \"synthetic\"",
-        ),
+        (Protocol::Redis | Protocol::Http | Protocol::Postgresql | Protocol::IcmpEcho, true) => {
+            check.error(
+                &place.key("protocol"),
+                format!(
+                    "`{}` runs the built-in synthetic service, which does not speak this",
+                    service.domain
+                ),
+                "write protocol = \"synthetic\"",
+            )
+        }
         _ => {}
     }
     let services = check.description.services.iter();

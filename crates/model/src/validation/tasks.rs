@@ -21,7 +21,7 @@ pub(super) fn task(check: &mut Check<'_>, place: &KeyPath, service: &Service, ta
         what: "service",
     };
     times(check, place, orderer, task);
-    if service.protocol == Protocol::Synthetic {
+    if matches!(service.protocol, Protocol::Synthetic | Protocol::IcmpEcho) {
         workload::never_calibrated(check, &place.key("execution_time"), task);
     }
     super::locks::none(check, place, task);
@@ -51,7 +51,7 @@ pub(super) fn task(check: &mut Check<'_>, place: &KeyPath, service: &Service, ta
                 );
             }
         }
-        (None, Protocol::Synthetic) => {}
+        (None, Protocol::Synthetic | Protocol::IcmpEcho) => {}
         (None, Protocol::Redis) => check.error(
             place,
             "nothing says what is sent",
@@ -286,6 +286,11 @@ pub(super) fn request(
             place,
             "the synthetic service takes no request",
             "leave it out; `execution_time` says what a job does",
+        ),
+        (Protocol::IcmpEcho, _) => check.error(
+            place,
+            "the kernel answers echo requests whatever is in them",
+            "leave it out; `message_size` says how long they are",
         ),
     }
 }

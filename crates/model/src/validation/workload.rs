@@ -275,8 +275,8 @@ pub(super) fn never_calibrated(check: &mut Check<'_>, place: &KeyPath, task: &Ta
     if matches!(task.execution_time, ExecutionTime::Calibrated { .. }) {
         check.error(
             place,
-            "the synthetic service runs for as long as it is told, \
-so there is nothing to calibrate",
+            "a synthetic service runs for as long as it is told, and the kernel answers echo requests: \
+there is nothing to calibrate",
             "use constant, uniform, exponential, lognormal, samples or histogram",
         );
     }

@@ -54,7 +54,10 @@ pub fn description() -> impl Strategy<Value = Description> {
                 let name = format!("{domain_name:.50}-{index}");
                 if let Some(mut service) = service {
                     service.domain = name.clone();
-                    service.endpoint = format!("unix:{name}.sock");
+                    service.endpoint = match service.protocol {
+                        Protocol::IcmpEcho => format!("127.0.0.{}", index + 1),
+                        _ => format!("unix:{name}.sock"),
+                    };
                     described.services.insert(name.clone(), service);
                 }
                 described.domains.insert(name, domain);
@@ -245,6 +248,7 @@ fn domain_and_service() -> impl Strategy<Value = (Domain, Option<Service>)> {
             command_domain(),
             service(Protocol::Postgresql).prop_map(Some)
         ),
+        (command_domain(), service(Protocol::IcmpEcho).prop_map(Some)),
     ]
 }
 
@@ -398,6 +402,9 @@ fn service(protocol: Protocol) -> impl Strategy<Value = Service> {
                     password_file: max_in_flight.map(|_| "secret".into()),
                     password_variable: None,
                 }),
+                message_size: max_in_flight
+                    .filter(|_| protocol == Protocol::IcmpEcho)
+                    .map(|number| 32 + number % 1000),
                 scheduling: Scheduling::Fifo,
                 max_in_flight,
                 setup: setup.into_iter().flatten().collect(),
@@ -522,7 +529,7 @@ fn execution_time(protocol: Protocol) -> impl Strategy<Value = ExecutionTime> {
             file: Some(file.into())
         }),
         option::of(length()).prop_map(move |expected| match protocol {
-            Protocol::Synthetic => ExecutionTime::Constant {
+            Protocol::Synthetic | Protocol::IcmpEcho => ExecutionTime::Constant {
                 value: Duration::from_millis(1)
             },
             Protocol::Redis | Protocol::Http | Protocol::Postgresql =>
@@ -533,7 +540,7 @@ fn execution_time(protocol: Protocol) -> impl Strategy<Value = ExecutionTime> {
 
 fn request(protocol: Protocol) -> BoxedStrategy<Option<Request>> {
     match protocol {
-        Protocol::Synthetic => Just(None).boxed(),
+        Protocol::Synthetic | Protocol::IcmpEcho => Just(None).boxed(),
         Protocol::Redis => {
             let word = prop_oneof![
                 "[A-Z]{1,8}",
