@@ -25,7 +25,7 @@ pub const LAYERS: [&[&str]; 12] = [
     &["analysis", "simulator", "job-log", "lock-trace"],
     &["assessment", "linux", "manifest", "sweep"],
     &["enforcement", "measurement", "recorder", "ports", "pubsub"],
-    &["control", "task-program"],
+    &["control", "task-program", "c-library"],
     &["modes", "fleet", "report", "subsystem", "top"],
     &[
         "modes-service",
