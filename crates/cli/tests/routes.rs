@@ -66,12 +66,12 @@ to = "speed-outside"
 "#;
 
 /// Two data spaces, and the description of a route between them.
-struct Site {
+struct TwoSpaces {
     folder: tempfile::TempDir,
     ports: (u16, u16),
 }
 
-impl Site {
+impl TwoSpaces {
     fn new(ports: (u16, u16)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let site = Self { folder, ports };
@@ -222,7 +222,7 @@ fn wait_for_event(subscriber: &mut Subscriber, expected: SubscriberEvent) {
 
 #[test]
 fn keys_ends_and_time_stamps_pass_and_garbage_does_not() {
-    let site = Site::new((7451, 7452));
+    let site = TwoSpaces::new((7451, 7452));
     let router = site.router();
     let (mut publisher, mut subscriber) = (site.publisher(), site.subscriber());
     let group = Ipv4Addr::from_bits(
@@ -265,7 +265,7 @@ fn keys_ends_and_time_stamps_pass_and_garbage_does_not() {
 
 #[test]
 fn a_reload_loses_no_message_and_a_wrong_file_changes_nothing() {
-    let site = Site::new((7453, 7454));
+    let site = TwoSpaces::new((7453, 7454));
     let router = site.router();
     let (mut publisher, mut subscriber) = (site.publisher(), site.subscriber());
     let is_over = Arc::new(AtomicBool::new(false));
@@ -324,7 +324,7 @@ fn a_reload_loses_no_message_and_a_wrong_file_changes_nothing() {
 
 #[test]
 fn subscribers_hear_of_the_death_of_a_router_and_the_next_one_goes_on() {
-    let site = Site::new((7455, 7456));
+    let site = TwoSpaces::new((7455, 7456));
     let router = site.router();
     let (mut publisher, mut subscriber) = (site.publisher(), site.subscriber());
     let source = publisher.source();
@@ -353,7 +353,7 @@ fn subscribers_hear_of_the_death_of_a_router_and_the_next_one_goes_on() {
 #[test]
 fn routers_in_a_circle_do_not_multiply_messages() {
     // Each description is right for itself, and the other one leads back.
-    let (there, back) = (Site::new((7457, 7458)), Site::new((7458, 7457)));
+    let (there, back) = (TwoSpaces::new((7457, 7458)), TwoSpaces::new((7458, 7457)));
     let routers = [there.router(), back.router()];
     let (mut publisher, mut subscriber) = (there.publisher(), there.subscriber());
     for _ in 0..20 {
@@ -379,7 +379,7 @@ fn refused(file: &Path, arguments: &[&str]) -> Output {
 
 #[test]
 fn what_cannot_be_routed_is_refused_with_a_remedy() {
-    let site = Site::new((7459, 7460));
+    let site = TwoSpaces::new((7459, 7460));
     let said = |text: &str, arguments: &[&str]| {
         site.write(text);
         let output = refused(&site.file(), arguments);
