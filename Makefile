@@ -12,7 +12,7 @@ FLAGS := --workspace --locked
 # Test programs that start services, daemons and machines, and mostly wait for them; the other ones compute.
 # tests/tidy.rs holds both lists to what there is.
 WAITING_TESTS := conformance documentation examples host
-COMPUTING_TESTS := analysis assessment causes_report cli daemon distribution enforcement execution_time experiment lock_trace measurement model \
+COMPUTING_TESTS := analysis assessment c_library causes_report cli daemon distribution enforcement execution_time experiment lock_trace measurement model \
 	modes modes_report pubsub report reservation simulator tidy topics trace trigger
 # By another name, since `make -n` carries out what names $(MAKE).
 SUBMAKE := $(MAKE)
@@ -129,10 +129,12 @@ image: ## Make a container image of the programs, target/image/tailbound.tar
 
 # The day of the commit, so that a commit always gives the same pages.
 install: PAGE_DATE = $(shell tools/release-date +%F)
-install: ## Install programs, units, manual pages and completions below PREFIX (/usr/local)
+install: ## Install programs, units, manual pages, completions and the library for C below PREFIX (/usr/local)
 	$(CARGO) build --locked --release --workspace --bins
+	$(CARGO) build --locked --release --package tailbound-c-library
 	install -d $(DESTDIR)$(PREFIX)/bin
 	install -m 0755 $(addprefix target/release/,tailbound tailboundd tailbound-agent) $(DESTDIR)$(PREFIX)/bin
+	DESTDIR=$(DESTDIR) tools/c-library target/release $(PREFIX)
 	target/release/tailbound internal manual --date $(PAGE_DATE) $(DESTDIR)$(PREFIX)/share
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	for unit in packaging/systemd/*; do sed 's|=/usr/bin/|=$(PREFIX)/bin/|' "$$unit" \

@@ -13,6 +13,7 @@ mod interface;
 mod modes;
 mod program_trace;
 mod reservation;
+mod route;
 mod subject;
 mod trace;
 mod values;
@@ -52,6 +53,7 @@ pub use modes::{
 };
 pub use program_trace::{LockTraceArguments, TriggerArguments, TriggerRequest};
 pub use reservation::{OptionPlace, ReservationArguments};
+pub use route::RouteArguments;
 pub use subject::AnswerSubject;
 pub use trace::{
     ExplainArguments, ThreadJobs, TraceArguments, TraceExportArguments, TraceFileFormat,
@@ -142,6 +144,8 @@ pub enum Verb {
     Metrics(MetricsArguments),
     /// Run a description's whole experiment, or one command under a reservation.
     Run(RunArguments),
+    /// Pass messages on between data spaces, as the routes of a description say.
+    Route(RouteArguments),
     /// Drive a service with open-loop load and measure its latency.
     Measure(MeasureArguments),
     /// How far two measured distributions are apart.

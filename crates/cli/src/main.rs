@@ -66,6 +66,7 @@ fn carry_out(verb: Verb, output: &Output) -> Result<(), Failure> {
             verbs::run_file::carry_out(&arguments, output)
         }
         Verb::Run(arguments) => verbs::run_command::carry_out(&arguments, output),
+        Verb::Route(arguments) => verbs::route::carry_out(&arguments, output),
         Verb::Measure(arguments) => verbs::measure::carry_out(&arguments, output),
         Verb::Compare(arguments) => verbs::compare::carry_out(&arguments, output),
         Verb::Trace(arguments) => verbs::trace::carry_out(&arguments, output),

@@ -7,6 +7,7 @@ mod manual;
 mod metrics;
 mod oci_hook;
 mod recordings;
+mod routes;
 mod sizing_stanza;
 mod stopped_search;
 mod sweep;

@@ -23,6 +23,7 @@ pub mod perf;
 pub mod polling;
 pub mod process;
 pub mod scheduling;
+pub mod signal_queue;
 pub mod sockets;
 pub mod spawn;
 mod system_call;

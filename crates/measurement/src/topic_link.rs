@@ -14,6 +14,7 @@ use tailbound_linux::thread::{WakeUp, make_current_thread_fifo};
 use tailbound_pubsub::messages::Quality;
 use tailbound_pubsub::{
     DataSpace, PublishError, Publisher, Subscriber, Topic, TransportError, named_transport,
+    transport_feature,
 };
 use tailbound_time::{Clock, Duration};
 
@@ -68,8 +69,9 @@ impl WorkTopics {
     /// # Errors
     /// What the transport says.
     pub(crate) fn join(endpoint: &TopicEndpoint, size: usize) -> io::Result<Self> {
-        let transport =
-            named_transport(&endpoint.transport, &endpoint.address).map_err(io::Error::other)?;
+        let opened = named_transport(&endpoint.transport, &endpoint.address);
+        let opened = opened.ok_or_else(|| absent(&endpoint.transport))?;
+        let transport = opened.map_err(io::Error::other)?;
         let topic = |name: &str, publishers, subscribers| Topic {
             publishers,
             subscribers,
@@ -99,6 +101,19 @@ impl WorkTopics {
         let replies = self.space.subscriber(&self.replies)?;
         Ok((replies, self.space.publisher(&self.requests)?))
     }
+}
+
+/// The refusal of a transport that this build does not have.
+fn absent(name: &str) -> io::Error {
+    let what = match transport_feature(name) {
+        Some(feature) => {
+            format!(
+                "this build has no transport `{name}`: build tailbound-cli with `--features {feature}`"
+            )
+        }
+        None => format!("there is no transport `{name}`; take `udp`"),
+    };
+    io::Error::new(io::ErrorKind::Unsupported, what)
 }
 
 impl TopicMessage {

@@ -81,6 +81,29 @@ pub enum HeaderError {
     },
 }
 
+/// Why a message passes no router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HopFault {
+    /// Bytes that another program sent.
+    Foreign,
+    /// The message has passed as many routers as a message may.
+    Spent,
+}
+
+/// Takes one off the number of routers that a message may still pass, which counts as at most `most`. Every version has this number
+/// and the mark of a message in the same bytes, so that a loop of routers ends also for versions that they do not read.
+///
+/// # Errors
+/// If the bytes are no message of any version, or the message may pass no router.
+pub fn take_hop(header: &mut [u8; HEADER_LENGTH], most: u8) -> Result<(), HopFault> {
+    if header[..2] != MAGIC {
+        return Err(HopFault::Foreign);
+    }
+    let left = header[4].min(most).checked_sub(1);
+    header[4] = left.ok_or(HopFault::Spent)?;
+    Ok(())
+}
+
 impl MessageHeader {
     /// Writes the header, in little-endian byte order.
     pub fn encode(&self) -> [u8; HEADER_LENGTH] {

@@ -19,7 +19,7 @@ mod regulator;
 
 pub use circle::circle;
 pub use contract::{Contract, ContractFault, ExcessRule};
-pub use header::{HEADER_LENGTH, HeaderError, MessageHeader, MessageKind};
+pub use header::{HEADER_LENGTH, HeaderError, HopFault, MessageHeader, MessageKind, take_hop};
 pub use identity::{instance_number, topic_number};
 pub use publisher_track::SubscriberEvent;
 pub use quality::{Liveliness, Quality, Reliability};

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use tailbound_messages::{HEADER_LENGTH, Quality, Reliability};
+use tailbound_messages::{ExcessRule, HEADER_LENGTH, Quality, Reliability};
 use tailbound_time::Clock;
 
 use crate::{Publisher, Subscriber, Topic, Transport, TransportError};
+
+/// The most memory for what a subscriber remembers of its publishers, in bytes.
+const MOST_MEMORY: usize = 256 << 20;
 
 /// The clock of time stamps; threads share it.
 pub type SharedClock = Arc<dyn Clock + Send + Sync>;
@@ -87,6 +90,14 @@ impl DataSpace {
                     fault,
                 })?;
         }
+        let memory = memory_of_publishers(topic);
+        if memory > MOST_MEMORY {
+            let quality = format!("{memory} bytes for what a subscriber remembers of publishers");
+            let remedy = format!(
+                "lower publishers, or the messages of a contract, until {MOST_MEMORY} suffice"
+            );
+            return Err(lacks(quality, remedy));
+        }
         Ok(())
     }
 }
@@ -97,6 +108,24 @@ impl std::fmt::Debug for DataSpace {
             .field("transport", &self.transport.traits().name)
             .finish_non_exhaustive()
     }
+}
+
+/// The memory for what a subscriber remembers of its publishers: the messages that each contract admitted of late, and those
+/// that are held back.
+fn memory_of_publishers(topic: &Topic) -> usize {
+    const TRACK: usize = 512;
+    const ADMISSION: usize = 16;
+    let admissions = topic
+        .contract
+        .map_or(0, |contract| contract.messages as usize);
+    let holds_back =
+        |contract: &tailbound_messages::Contract| contract.violation == ExcessRule::HoldBack;
+    let held = match topic.contract.as_ref().is_some_and(holds_back) {
+        true => longest_message(topic).saturating_mul(topic.quality.history as usize),
+        false => 0,
+    };
+    let each = held.saturating_add(admissions * ADMISSION + TRACK);
+    each.saturating_mul(topic.publishers as usize)
 }
 
 /// The longest header and payload of a topic together, in bytes.

@@ -9,6 +9,9 @@ use tailbound_time::Duration;
 use crate::data_space::longest_message;
 use crate::{Receiver, Sender, Topic, Transport, TransportError, TransportTraits};
 
+/// The most memory for messages that wait for one subscriber, in bytes.
+const MOST_MEMORY: usize = 256 << 20;
+
 /// Carries messages between the threads of one process, by copying them into memory that each subscriber has allocated. It
 /// is for programs that keep all their modules in one process, and for tests. Clones are the same data space.
 #[derive(Clone, Debug, Default)]
@@ -51,8 +54,19 @@ impl Transport for InProcess {
     }
 
     fn receiver(&self, topic: &Topic) -> Result<Box<dyn Receiver>, TransportError> {
-        let buffer = || Vec::with_capacity(longest_message(topic));
         let history = topic.quality.history as usize;
+        let memory = longest_message(topic).saturating_mul(history);
+        if memory > MOST_MEMORY {
+            return Err(TransportError::Lacks {
+                transport: "in-process",
+                quality: format!("{memory} bytes for messages that wait"),
+                remedy: format!(
+                    "let history times size of topic `{}` be at most {MOST_MEMORY}",
+                    topic.name
+                ),
+            });
+        }
+        let buffer = || Vec::with_capacity(longest_message(topic));
         let queue = LetterQueue {
             waiting: VecDeque::with_capacity(history),
             spare: (0..history).map(|_| buffer()).collect(),

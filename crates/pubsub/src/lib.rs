@@ -29,9 +29,12 @@
 //! the clock is read once a message, without a system call. (iceoryx2 allocates once a message itself.)
 //!
 //! The transports: [`InProcess`], [`Udp`], and with the feature `iceoryx2` `SharedMemory`, which needs libclang to compile,
-//! with the feature `zeromq` `ZeroMq`, which compiles libzmq from its source.
+//! with the feature `zeromq` `ZeroMq`, which compiles libzmq from its source, and with the feature `cyclone` `CycloneDds`,
+//! which compiles Cyclone DDS from its source.
 //! With the feature `cdr`, `TypedPublisher` and `TypedSubscriber` carry values of any type of serde.
 
+#[cfg(feature = "cyclone")]
+mod cyclone;
 mod data_space;
 mod in_process;
 mod named_transport;
@@ -48,9 +51,11 @@ mod wall_clock;
 #[cfg(feature = "zeromq")]
 mod zero_mq;
 
+#[cfg(feature = "cyclone")]
+pub use cyclone::CycloneDds;
 pub use data_space::{DataSpace, SharedClock};
 pub use in_process::InProcess;
-pub use named_transport::named_transport;
+pub use named_transport::{named_transport, transport_feature};
 pub use publisher::{DataOrigin, PublishError, Publisher};
 #[cfg(feature = "iceoryx2")]
 pub use shared_memory::SharedMemory;

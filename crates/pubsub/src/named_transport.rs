@@ -4,51 +4,67 @@ use std::net::SocketAddrV4;
 
 use crate::{Transport, TransportError, Udp};
 
-/// The transport of this name at this address, as descriptions have both.
+/// The names of the transports that some builds lack, and the features that they are built with.
+const FEATURES: [(&str, &str); 3] = [
+    ("shared-memory", "iceoryx2"),
+    ("zeromq", "zeromq"),
+    ("cyclone-dds", "cyclone"),
+];
+
+/// The transport of this name at this address, as descriptions have both; `None` if this build has none of the name.
 ///
 /// | Name | Address |
 /// | --- | --- |
 /// | `udp` | the address of an interface and a port: multicast over it |
 /// | `shared-memory` (feature `iceoryx2`) | the name of the data space on this host |
 /// | `zeromq` (feature `zeromq`) | the name of the data space on this host |
+/// | `cyclone-dds` (feature `cyclone`) | the address of an interface, with `/` and the number of the domain if that is not 0 |
 ///
 /// # Errors
-/// If there is no such transport, this build lacks it, or the address is none of its.
-pub fn named_transport(name: &str, address: &str) -> Result<Box<dyn Transport>, TransportError> {
-    match name {
-        "udp" => {
-            let address: SocketAddrV4 = address.parse().map_err(|_| TransportError::Refused {
-                transport: "udp",
-                attempt: format!("use the address `{address}`"),
-                reason: "an IPv4 address and a port are needed, such as 127.0.0.1:7410".to_owned(),
-            })?;
-            Ok(Box::new(Udp::multicast(*address.ip(), address.port())))
-        }
+/// If the address is none of the transport's, or the kernel or the middleware refuses.
+pub fn named_transport(
+    name: &str,
+    address: &str,
+) -> Option<Result<Box<dyn Transport>, TransportError>> {
+    Some(match name {
+        "udp" => udp(address),
         #[cfg(feature = "iceoryx2")]
-        "shared-memory" => Ok(Box::new(crate::SharedMemory::join(address)?)),
+        "shared-memory" => crate::SharedMemory::join(address).map(|joined| Box::new(joined) as _),
         #[cfg(feature = "zeromq")]
-        "zeromq" => Ok(Box::new(crate::ZeroMq::on_host(address)?)),
-        _ => Err(absent(name)),
-    }
+        "zeromq" => crate::ZeroMq::on_host(address).map(|joined| Box::new(joined) as _),
+        #[cfg(feature = "cyclone")]
+        "cyclone-dds" => cyclone(address),
+        _ => return None,
+    })
 }
 
-/// The transports of other builds: their names, and the features to build with.
-const FEATURES: [(&str, &str); 2] = [("shared-memory", "iceoryx2"), ("zeromq", "zeromq")];
+/// The feature with which a build has the transport of this name; `None` if every build has it, or none.
+pub fn transport_feature(name: &str) -> Option<&'static str> {
+    let found = FEATURES.iter().find(|(transport, _)| *transport == name);
+    found.map(|(_, feature)| *feature)
+}
 
-/// The refusal of a transport that this build does not have.
-fn absent(name: &str) -> TransportError {
-    let feature = FEATURES.iter().find(|(transport, _)| *transport == name);
-    let reason = match feature {
-        Some((_, feature)) => {
-            format!("this build lacks it; build with `--features {feature}`, or take `udp`")
-        }
-        None => "there is none of that name; take `udp`, `shared-memory` or `zeromq`".to_owned(),
+fn udp(address: &str) -> Result<Box<dyn Transport>, TransportError> {
+    let address: SocketAddrV4 = address.parse().map_err(|_| TransportError::Refused {
+        transport: "udp",
+        attempt: format!("use the address `{address}`"),
+        reason: "an IPv4 address and a port are needed, such as 127.0.0.1:7410".to_owned(),
+    })?;
+    Ok(Box::new(Udp::multicast(*address.ip(), address.port())))
+}
+
+#[cfg(feature = "cyclone")]
+fn cyclone(address: &str) -> Result<Box<dyn Transport>, TransportError> {
+    let (interface, domain) = address.split_once('/').unwrap_or((address, "0"));
+    let (Ok(interface), Ok(domain)) = (interface.parse(), domain.parse()) else {
+        return Err(TransportError::Refused {
+            transport: "cyclone-dds",
+            attempt: format!("use the address `{address}`"),
+            reason: "the IPv4 address of an interface is needed, such as 127.0.0.1, or 127.0.0.1/7 for domain 7"
+                .to_owned(),
+        });
     };
-    TransportError::Refused {
-        transport: "of a description",
-        attempt: format!("carry messages by `{name}`"),
-        reason,
-    }
+    Ok(Box::new(crate::CycloneDds::join(domain, interface)?))
 }
 
 #[cfg(test)]
@@ -57,27 +73,34 @@ mod tests {
 
     use super::*;
 
-    fn refusal(name: &str, address: &str) -> String {
-        named_transport(name, address).err().unwrap().to_string()
-    }
-
     #[test]
-    fn refusals_say_what_would_be_right() {
-        let cases = [
-            ("udp", "here", "127.0.0.1:7410"),
-            ("carrier-pigeon", "x", "take `udp`"),
-        ];
-        for (name, address, remedy) in cases {
-            let text = refusal(name, address);
-            assert!(text.contains(remedy), "{text}");
+    fn an_address_that_is_none_is_refused_with_what_would_be_right() {
+        let refused = named_transport("udp", "here").unwrap().err().unwrap();
+        assert!(refused.to_string().contains("127.0.0.1:7410"), "{refused}");
+        #[cfg(feature = "cyclone")]
+        for address in ["lo", "127.0.0.1/x"] {
+            let refused = named_transport("cyclone-dds", address)
+                .unwrap()
+                .err()
+                .unwrap();
+            assert!(refused.to_string().contains("127.0.0.1/7"), "{refused}");
         }
-        #[cfg(not(feature = "zeromq"))]
-        assert!(refusal("zeromq", "x").contains("--features zeromq"));
     }
 
     #[test]
     fn a_transport_has_the_name_that_it_is_asked_for_by() {
-        let udp = named_transport("udp", "127.0.0.1:7410").unwrap();
+        let udp = named_transport("udp", "127.0.0.1:7410").unwrap().unwrap();
         assert_eq!(udp.traits().name, "udp");
+        assert!(named_transport("carrier-pigeon", "x").is_none());
+        assert_eq!(transport_feature("carrier-pigeon"), None);
+    }
+
+    #[test]
+    fn a_transport_that_a_build_lacks_has_a_feature() {
+        for (name, feature) in FEATURES {
+            assert_eq!(transport_feature(name), Some(feature));
+        }
+        #[cfg(not(feature = "zeromq"))]
+        assert!(named_transport("zeromq", "x").is_none());
     }
 }

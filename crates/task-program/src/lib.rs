@@ -1,4 +1,7 @@
-//! The program `own-tasks`: it carries out the own tasks of a domain as the description has them.
+//! The programs that come with Tailbound for domains: `own-tasks`, and the routes of a description
+//! ([`RouteService`]).
+//!
+//! `own-tasks` carries out the own tasks of a domain as the description has them.
 //!
 //! Each task has a thread. A task with a clock is released by its arrivals, drawn from the description's seed as the
 //! simulation draws them; a released task by each message of its topic. A job reads the newest message of each of its topics, works for its
@@ -11,6 +14,8 @@
 mod epoch;
 mod plan;
 mod player;
+mod route_plan;
+mod route_service;
 mod routes;
 #[cfg(test)]
 mod tests;
@@ -25,6 +30,9 @@ use tailbound_simulator::workload::WorkloadError;
 pub use epoch::epoch;
 pub use plan::{PlannedTopic, ProgramPlan, ProgramTask};
 pub use player::{PlayedTask, play};
+pub use route_plan::{RouteChoice, RoutePlan};
+pub use route_service::RouteService;
+pub use tailbound_pubsub::routes::{PassageCounters, RouteStatus};
 
 /// Why the program does not run.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +52,22 @@ pub enum OwnTaskError {
         topic: String,
         /// The reason.
         source: TransportError,
+    },
+    /// A topic over a transport that this program does not have.
+    #[error("topic `{topic}`: this program has no transport `{transport}`: {remedy}")]
+    Transport {
+        /// The topic.
+        topic: String,
+        /// The transport.
+        transport: &'static str,
+        /// What to build with, or to write.
+        remedy: String,
+    },
+    /// Routes that are not there.
+    #[error("{reason}")]
+    NoRoute {
+        /// The reason, with the routes that are there.
+        reason: String,
     },
     /// Routes that cannot be in force together.
     #[error(transparent)]

@@ -7,7 +7,9 @@ use tailbound_job_log::{JobLog, LoggedJob, MessageId};
 use tailbound_linux::clock::{Monotonic, sleep_until, thread_cpu_time};
 use tailbound_measurement::synthetic::work_until;
 use tailbound_model::InputFiles;
-use tailbound_pubsub::{DataOrigin, IncomingMessage, PublishError, Publisher, Subscriber};
+use tailbound_pubsub::{
+    DataOrigin, InProcess, IncomingMessage, PublishError, Publisher, Subscriber,
+};
 use tailbound_simulator::hierarchy::JobSource;
 use tailbound_simulator::workload::DrawnJobs;
 use tailbound_time::{Clock, Duration, Instant};
@@ -50,12 +52,13 @@ pub fn play(
     inputs: &InputFiles,
     stop: &AtomicBool,
 ) -> Result<Vec<PlayedTask>, OwnTaskError> {
-    let mut spaces = Spaces::default();
+    let memory = InProcess::default();
+    let mut spaces = Spaces::around(memory.clone());
     let mut players = Vec::new();
     for task in plan.tasks.iter().filter(|task| task.route.is_none()) {
         players.push(Player::open(plan, task, inputs, &mut spaces)?);
     }
-    let routing = Routing::begin(&plan.tasks)?;
+    let routing = Routing::begin(&plan.tasks, &memory)?;
     let begin = crate::epoch(Monotonic.now(), plan.periods.iter().copied());
     let played = thread::scope(|scope| {
         let threads: Vec<_> = players

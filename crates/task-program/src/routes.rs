@@ -6,17 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tailbound_job_log::{LoggedJob, MessageId};
 use tailbound_linux::clock::Monotonic;
 use tailbound_messages::{MessageHeader, MessageKind};
-use tailbound_pubsub::Transport;
-use tailbound_pubsub::routes::{
-    PassageObserver, RouteEnd, RouteForm, RouteTable, Router, TopicRoute,
-};
+use tailbound_pubsub::InProcess;
+use tailbound_pubsub::routes::{PassageObserver, Router};
 use tailbound_time::{Clock, Instant};
-use tailbound_topics::MessageForm;
 
 use crate::OwnTaskError;
-use crate::plan::{PlannedRoute, PlannedTopic, ProgramTask};
+use crate::plan::ProgramTask;
 use crate::player::{MOST_LOGGED, PlayedTask};
-use crate::transports::{space_name, transport};
+use crate::route_plan::RoutePlan;
 
 /// The routes of a domain, which pass messages on until this ends.
 pub(crate) struct Routing {
@@ -57,78 +54,49 @@ impl PassageObserver for PassageLog {
 }
 
 impl Routing {
-    /// Opens and begins the routes of these tasks; `None` where no task is one of a route.
-    pub fn begin(tasks: &[ProgramTask]) -> Result<Option<Self>, OwnTaskError> {
-        let mut spaces: BTreeMap<String, Box<dyn Transport>> = BTreeMap::new();
-        let (mut routes, mut played) = (Vec::new(), BTreeMap::new());
-        for task in tasks {
-            let (Some(route), Some(from), [to]) =
-                (&task.route, &task.releasing, &task.publishes[..])
-            else {
-                continue;
-            };
-            for topic in [from, to] {
-                let name = space_name(&topic.description);
-                if !spaces.contains_key(&name) {
-                    let transport = transport(&topic.description);
-                    spaces.insert(name, transport.map_err(|source| topic.refused(source))?);
-                }
-            }
-            routes.push(planned(route, from, to));
-            played.insert(route.name.clone(), PlayedTask::of(task));
-        }
-        if routes.is_empty() {
+    /// Opens and begins the routes of these tasks; `None` where no task is one of a route. Topics in memory are in `memory`.
+    pub fn begin(tasks: &[ProgramTask], memory: &InProcess) -> Result<Option<Self>, OwnTaskError> {
+        let plan = RoutePlan::of_tasks(tasks);
+        if plan.names().next().is_none() {
             return Ok(None);
         }
-        let jobs = played
-            .iter()
-            .map(|(route, _)| (route.clone(), Mutex::default()));
+        let of_routes = tasks.iter().filter_map(|task| {
+            let route = task.route.as_ref()?;
+            Some((route.name.clone(), PlayedTask::of(task)))
+        });
+        let tasks: BTreeMap<String, PlayedTask> = of_routes.collect();
+        let jobs = tasks.keys().map(|route| (route.clone(), Mutex::default()));
         let diary = Arc::new(PassageLog {
             jobs: jobs.collect(),
         });
-        let mut router = Router::between(spaces, Arc::new(Monotonic));
+        let mut router = Router::between(BTreeMap::new(), Arc::new(Monotonic));
         router.observe(Arc::<PassageLog>::clone(&diary));
-        router.replace(&RouteTable::new(routes)?)?;
+        plan.put_into_force(&mut router, Some(memory))?;
         Ok(Some(Self {
             router,
             diary,
-            tasks: played,
+            tasks,
         }))
     }
 
     /// Ends the routes, which pass on what waits for them; what they did.
-    pub fn end(mut self) -> Vec<PlayedTask> {
-        let statuses = self.router.status();
-        // An empty table opens nothing, and so refuses nothing.
-        let _ = self.router.replace(&RouteTable::default());
-        for (route, played) in &mut self.tasks {
-            if let Some(jobs) = self.diary.jobs.get(route) {
+    pub fn end(self) -> Vec<PlayedTask> {
+        let Self {
+            router,
+            diary,
+            mut tasks,
+        } = self;
+        for status in router.end() {
+            let Some(played) = tasks.get_mut(&status.name) else {
+                continue;
+            };
+            if let Some(jobs) = diary.jobs.get(&status.name) {
                 let mut jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
                 played.log.jobs = std::mem::take(&mut *jobs);
             }
-            if let Some(status) = statuses.iter().find(|status| status.name == *route) {
-                played.violations = status.counters.violations;
-                played.failure.clone_from(&status.failure);
-            }
+            played.violations = status.counters.violations;
+            played.failure = status.failure;
         }
-        self.tasks.into_values().collect()
-    }
-}
-
-fn planned(route: &PlannedRoute, from: &PlannedTopic, to: &PlannedTopic) -> TopicRoute {
-    let end = |topic: &PlannedTopic| RouteEnd {
-        space: space_name(&topic.description),
-        topic: topic.topic(),
-    };
-    TopicRoute {
-        name: route.name.clone(),
-        from: end(from),
-        to: end(to),
-        contract: route.description.contract,
-        priority: route.description.priority.map(|priority| priority.0),
-        form: match route.description.form {
-            MessageForm::Headed => RouteForm::Headed,
-            MessageForm::Opaque => RouteForm::Opaque,
-        },
+        tasks.into_values().collect()
     }
 }

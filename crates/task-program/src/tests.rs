@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tailbound_model::{Description, DescriptionFormat, InputFiles, SectionKind};
 use tailbound_topics::{Routes, Topics};
 
-use crate::{PlayedTask, ProgramPlan, ProgramTask, play};
+use crate::{PlayedTask, ProgramPlan, ProgramTask, RouteChoice, RoutePlan, RouteService, play};
 
 static FORMAT: DescriptionFormat =
     DescriptionFormat::with(&[SectionKind::of::<Topics>(), SectionKind::of::<Routes>()]);
@@ -168,4 +168,89 @@ fn programs_pass_messages_by_clock_by_release_and_by_route() {
     // What the route sent on comes back to the sensor, under the number that the sensor gave it.
     let back = sensed.jobs.iter().filter_map(|job| job.read[0]);
     assert!(back.map(Some).all(|message| messages.contains(&message)));
+}
+
+/// A task that another one of its program hears in memory, and a route within the program.
+const INSIDE: &str = r#"
+schema_version = 1
+name = "inside"
+[hosts.local]
+cpus = [0]
+[domains.filter]
+kind = "process"
+builtin = "own-tasks"
+[domains.filter.tasks.sense]
+arrivals = { kind = "periodic", period = "5ms" }
+execution_time = { kind = "constant", value = "10us" }
+[domains.filter.tasks.pass]
+arrivals = { kind = "sporadic", min_gap = "1ms", max_gap = "1s" }
+execution_time = { kind = "constant", value = "10us" }
+[domains.filter.tasks.count]
+arrivals = { kind = "sporadic", min_gap = "1ms", max_gap = "1s" }
+execution_time = { kind = "constant", value = "10us" }
+[topics.raw]
+publishers = ["filter/sense"]
+released = ["filter/pass"]
+size = 64
+transport = "in-process"
+type_name = "speed"
+quality = { history = 8 }
+[topics.speed]
+publishers = ["filter/pass"]
+released = ["filter/count"]
+size = 64
+transport = "in-process"
+quality = { history = 8 }
+[routes.clean]
+task = "filter/pass"
+from = "raw"
+to = "speed"
+"#;
+
+#[test]
+fn tasks_of_one_domain_pass_messages_in_memory() {
+    let description = FORMAT.load_text(INSIDE.to_owned(), "inside.toml");
+    let description = description.unwrap().description;
+    let plan = ProgramPlan::of(&description, "filter").unwrap();
+    let (inputs, stop) = (InputFiles::default(), AtomicBool::new(false));
+    let played = std::thread::scope(|scope| {
+        let played = scope.spawn(|| play(&plan, &inputs, &stop));
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        stop.store(true, Ordering::Relaxed);
+        played.join().unwrap().unwrap()
+    });
+    let jobs = |name: &str| {
+        let task = played.iter().find(|task| task.name == name).unwrap();
+        assert_eq!(task.failure, None);
+        task.log.jobs.clone()
+    };
+    let sent: Vec<_> = jobs("sense").iter().map(|job| job.published[0]).collect();
+    let heard: Vec<_> = jobs("count").iter().map(|job| job.read[0]).collect();
+    assert!(!heard.is_empty());
+    assert!(heard.iter().all(|message| sent.contains(message)));
+    assert!(jobs("pass").len() >= heard.len());
+}
+
+#[test]
+fn a_route_of_a_program_of_its_own_has_no_topics_in_the_memory_of_another() {
+    let description = FORMAT.load_text(INSIDE.to_owned(), "inside.toml");
+    let description = description.unwrap().description;
+    let choice = |host: &str| RouteChoice {
+        host: Some(host.to_owned()),
+        domain: None,
+    };
+    let plan = RoutePlan::of(&description, &choice("local")).unwrap();
+    assert_eq!(plan.names().collect::<Vec<_>>(), ["clean"]);
+    let refusal = RouteService::begin(plan).err().unwrap().to_string();
+    assert!(
+        refusal.contains("a route has a program of its own"),
+        "{refusal}"
+    );
+    let refusal = RoutePlan::of(&description, &choice("moon")).unwrap_err();
+    let refusal = refusal.to_string();
+    assert!(refusal.contains("no route is on host `moon`"), "{refusal}");
+    assert!(
+        refusal.contains("`clean` by filter/pass on host `local`"),
+        "{refusal}"
+    );
 }

@@ -1,26 +1,32 @@
 //! The data spaces of a program: one for each transport and address that its topics name.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
 use std::sync::Arc;
 
 use tailbound_linux::clock::Monotonic;
-use tailbound_pubsub::{DataSpace, Publisher, Subscriber, Transport, TransportError, Udp};
-use tailbound_topics::{TopicDescription, TransportKind};
+use tailbound_pubsub::{
+    DataSpace, InProcess, Publisher, Subscriber, Transport, named_transport, transport_feature,
+};
+use tailbound_topics::TransportKind;
 
 use crate::OwnTaskError;
 use crate::plan::PlannedTopic;
 
-/// The interface and port of datagrams where a topic names none.
-const UDP_ADDRESS: &str = "127.0.0.1:7410";
-
 /// Data spaces by the transport and the address of topics, made when first asked for.
-#[derive(Default)]
 pub(crate) struct Spaces {
     spaces: BTreeMap<String, DataSpace>,
+    memory: InProcess,
 }
 
 impl Spaces {
+    /// Data spaces of a program whose topics in memory are in `memory`.
+    pub fn around(memory: InProcess) -> Self {
+        Self {
+            spaces: BTreeMap::new(),
+            memory,
+        }
+    }
+
     /// A publisher of the topic.
     pub fn publisher(&mut self, topic: &PlannedTopic) -> Result<Publisher, OwnTaskError> {
         let publisher = self.space(topic)?.publisher(&topic.topic());
@@ -34,10 +40,9 @@ impl Spaces {
     }
 
     fn space(&mut self, topic: &PlannedTopic) -> Result<&DataSpace, OwnTaskError> {
-        let name = space_name(&topic.description);
+        let name = topic.description.data_space();
         if !self.spaces.contains_key(&name) {
-            let transport = transport(&topic.description);
-            let transport = transport.map_err(|source| topic.refused(source))?;
+            let transport = transport(topic, Some(&self.memory))?;
             let space = DataSpace::over(transport, Arc::new(Monotonic));
             self.spaces.insert(name.clone(), space);
         }
@@ -45,32 +50,58 @@ impl Spaces {
     }
 }
 
-/// The name of the data space of a topic.
-pub(crate) fn space_name(topic: &TopicDescription) -> String {
-    match (topic.transport, &topic.address) {
-        (TransportKind::Udp, address) => {
-            format!("udp at {}", address.as_deref().unwrap_or(UDP_ADDRESS))
+/// The transport of a topic, in a program whose topics in memory are in `memory`.
+pub(crate) fn transport(
+    topic: &PlannedTopic,
+    memory: Option<&InProcess>,
+) -> Result<Box<dyn Transport>, OwnTaskError> {
+    let (kind, address) = (topic.description.transport, topic.description.address());
+    if let (TransportKind::InProcess, Some(memory)) = (kind, memory) {
+        return Ok(Box::new(memory.clone()));
+    }
+    let opened = named_transport(kind.name(), address.unwrap_or_default());
+    let opened = opened.ok_or_else(|| absent(&topic.name, kind))?;
+    opened.map_err(|source| topic.refused(source))
+}
+
+/// The refusal of a transport that this build does not have.
+fn absent(topic: &str, kind: TransportKind) -> OwnTaskError {
+    let by_hand = format!("write transport = \"udp\" at topics.{topic}");
+    let remedy = match (kind, transport_feature(kind.name())) {
+        (_, Some(feature)) => {
+            format!("build tailbound-cli with `--features {feature}`, or {by_hand}")
         }
-        (kind, _) => format!("{kind:?}"),
+        (TransportKind::InProcess, None) => {
+            format!(
+                "its messages stay in one program, and a route has a program of its own; {by_hand}"
+            )
+        }
+        (_, None) => format!("the programs of tailbound do not speak it; {by_hand}"),
+    };
+    OwnTaskError::Transport {
+        topic: topic.to_owned(),
+        transport: kind.name(),
+        remedy,
     }
 }
 
-/// The transport of a topic.
-pub(crate) fn transport(topic: &TopicDescription) -> Result<Box<dyn Transport>, TransportError> {
-    match topic.transport {
-        TransportKind::Udp => {
-            let address = topic.address.as_deref().unwrap_or(UDP_ADDRESS);
-            let address: SocketAddrV4 = address.parse().map_err(|_| TransportError::Refused {
-                transport: "udp",
-                attempt: format!("use the address `{address}`"),
-                reason: "an IPv4 address and a port are needed, such as 127.0.0.1:7410".to_owned(),
-            })?;
-            Ok(Box::new(Udp::multicast(*address.ip(), address.port())))
-        }
-        kind => Err(TransportError::Lacks {
-            transport: "own-tasks",
-            quality: format!("transport `{kind:?}`"),
-            remedy: "take `udp`".to_owned(),
-        }),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transport_that_a_build_lacks_is_refused_with_the_feature_to_build_with() {
+        let text = absent("image", TransportKind::SharedMemory).to_string();
+        assert!(
+            text.contains("`image`") && text.contains("`shared-memory`"),
+            "{text}"
+        );
+        assert!(text.contains("--features iceoryx2"), "{text}");
+        assert!(
+            text.contains("transport = \"udp\" at topics.image"),
+            "{text}"
+        );
+        let text = absent("image", TransportKind::Zenoh).to_string();
+        assert!(!text.contains("--features"), "{text}");
     }
 }

@@ -46,7 +46,8 @@ pub enum MessageForm {
     /// Messages with a header of Tailbound: what comes a second time is dropped, and what has passed too many routers.
     #[default]
     Headed,
-    /// A static link: the header is not read, and both topics have one name.
+    /// A static link for messages of any version: of the header, only the number of routers that a message may still pass is
+    /// read. Both topics have one name.
     Opaque,
 }
 

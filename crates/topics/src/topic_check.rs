@@ -23,7 +23,7 @@ impl Section for Topics {
                     publisher_keeps(check, &here, &place, topic, &task);
                 }
             }
-            hosts(check, &place, topic);
+            reach(check, &place, topic);
             promises(check, &place, topic);
         }
         data_spaces(self, check);
@@ -38,23 +38,10 @@ fn data_spaces(topics: &Topics, check: &mut Check<'_>) {
     for (key, topic) in &topics.0 {
         let place = KeyPath::root().key(Topics::KEY).key(key);
         if let Some(address) = &topic.address {
-            let here = place.key("address");
-            if topic.transport != TransportKind::Udp {
-                check.error(
-                    &here,
-                    "only datagrams have an address",
-                    "leave it out, or write transport = \"udp\"",
-                );
-            } else if address.parse::<SocketAddrV4>().is_err() {
-                check.error(
-                    &here,
-                    format!("\"{address}\" is no IPv4 address with a port"),
-                    "write the address of the interface, such as \"127.0.0.1:7410\"",
-                );
-            }
+            address_fits(check, &place.key("address"), topic.transport, address);
         }
         let name = topic.name.as_ref().unwrap_or(key);
-        let space = (topic.transport, &topic.address, name);
+        let space = (topic.data_space(), domain_of_memory(topic), name);
         if let Some(earlier) = names.insert(space, key) {
             check.error(
                 &place,
@@ -63,6 +50,40 @@ fn data_spaces(topics: &Topics, check: &mut Check<'_>) {
             );
         }
     }
+}
+
+/// Complains of an address that the transport does not have.
+fn address_fits(check: &mut Check<'_>, here: &KeyPath, transport: TransportKind, address: &str) {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_".contains(character);
+    match transport {
+        TransportKind::Udp if address.parse::<SocketAddrV4>().is_err() => check.error(
+            here,
+            format!("\"{address}\" is no IPv4 address with a port"),
+            "write the address of the interface, such as \"127.0.0.1:7410\"",
+        ),
+        TransportKind::SharedMemory | TransportKind::Zeromq
+            if address.is_empty() || address.len() > 32 || !address.chars().all(is_plain) =>
+        {
+            check.error(
+                here,
+                format!("\"{address}\" is no name of a data space"),
+                "write 1 to 32 letters, digits, `-` and `_`, such as \"inside\", or transport = \"udp\"",
+            );
+        }
+        transport if transport.default_address().is_none() => check.error(
+            here,
+            format!("the transport `{}` has no address", transport.name()),
+            "leave it out, or write transport = \"udp\"",
+        ),
+        _ => {}
+    }
+}
+
+/// The domain in whose memory the messages of a topic are, where they stay in one program.
+fn domain_of_memory(topic: &TopicDescription) -> Option<String> {
+    let is_inside = topic.transport == TransportKind::InProcess;
+    let first = topic.publishers.first().filter(|_| is_inside)?;
+    Some(TaskName::parse(first)?.domain)
 }
 
 /// The own task of that name; `None` if there is none.
@@ -302,35 +323,49 @@ fn publisher_keeps(
 }
 
 /// Complains of a transport that does not reach a subscriber.
-fn hosts(check: &mut Check<'_>, place: &KeyPath, topic: &TopicDescription) {
-    if topic.transport != TransportKind::SharedMemory {
-        return;
-    }
+fn reach(check: &mut Check<'_>, place: &KeyPath, topic: &TopicDescription) {
+    let (what, remedy) = match topic.transport {
+        TransportKind::SharedMemory => (
+            "shared memory",
+            "choose another transport, such as transport = \"udp\"",
+        ),
+        TransportKind::InProcess => (
+            "the memory of one program",
+            "choose another transport, such as transport = \"shared-memory\" or \"udp\"",
+        ),
+        _ => return,
+    };
     let description = check.description();
-    let host = |name: &String| {
-        TaskName::parse(name)?
-            .host_in(description)
-            .map(ToOwned::to_owned)
+    let place_of = |name: &String| {
+        let task = TaskName::parse(name)?;
+        match topic.transport {
+            TransportKind::InProcess => Some(format!("in domain `{}`", task.domain)),
+            _ => Some(format!("on host `{}`", task.host_in(description)?)),
+        }
     };
     let takers = [
+        ("publishers", &topic.publishers),
         ("subscribers", &topic.subscribers),
         ("released", &topic.released),
     ];
-    for publisher in &topic.publishers {
-        let Some(from) = host(publisher) else {
+    // Where all must be in one place, that of the first publisher counts.
+    let (takers, senders) = match topic.transport {
+        TransportKind::InProcess => (&takers[..], 1),
+        _ => (&takers[1..], usize::MAX),
+    };
+    for publisher in topic.publishers.iter().take(senders) {
+        let Some(from) = place_of(publisher) else {
             continue;
         };
         for (key, names) in takers {
             for (index, name) in names.iter().enumerate() {
-                let Some(to) = host(name).filter(|to| *to != from) else {
+                let Some(to) = place_of(name).filter(|to| *to != from) else {
                     continue;
                 };
                 check.error(
-                    &place.key(key).index(index),
-                    format!(
-                        "shared memory does not reach from {publisher} on host `{from}` to {name} on host `{to}`"
-                    ),
-                    "choose another transport, such as transport = \"udp\"",
+                    &place.key(*key).index(index),
+                    format!("{what} does not reach from {publisher} {from} to {name} {to}"),
+                    remedy,
                 );
             }
         }

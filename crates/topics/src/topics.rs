@@ -40,8 +40,9 @@ pub struct TopicDescription {
     /// The name in its data space, which is its transport and address; by default the name of the table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The IPv4 address of the network interface and the port of the datagrams, as `ADDRESS:PORT` (transport `udp`). Each
-    /// topic has a multicast group of its own there. By default 127.0.0.1:7410, which stays on the host.
+    /// The place of the data space. For the transport `udp`, the IPv4 address of the network interface and the port of the
+    /// datagrams, as `ADDRESS:PORT`: each topic has a multicast group of its own there; by default 127.0.0.1:7410, which stays
+    /// on the host. For `shared-memory` and `zeromq`, the name of the data space on the host, by default `tailbound`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// The qualities of delivery.
@@ -86,6 +87,8 @@ pub enum TransportKind {
     /// Shared memory on one host (iceoryx2).
     #[default]
     SharedMemory,
+    /// Memory of one program, between the tasks of one domain.
+    InProcess,
     /// Datagrams, to one host or to a multicast group.
     Udp,
     /// Sockets of ZeroMQ.
@@ -96,4 +99,52 @@ pub enum TransportKind {
     CycloneDds,
     /// RTPS without a middleware below (RustDDS).
     RustDds,
+}
+
+/// The interface and port of datagrams where a topic names none.
+const UDP_ADDRESS: &str = "127.0.0.1:7410";
+/// The data space on a host where a topic names none.
+const SPACE_NAME: &str = "tailbound";
+/// The interface over which Cyclone DDS speaks where a topic names none.
+const INTERFACE: &str = "127.0.0.1";
+
+impl TransportKind {
+    /// The name in descriptions.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SharedMemory => "shared-memory",
+            Self::InProcess => "in-process",
+            Self::Udp => "udp",
+            Self::Zeromq => "zeromq",
+            Self::Zenoh => "zenoh",
+            Self::CycloneDds => "cyclone-dds",
+            Self::RustDds => "rust-dds",
+        }
+    }
+
+    /// The address of topics that name none; `None` where a transport has no addresses.
+    pub fn default_address(self) -> Option<&'static str> {
+        match self {
+            Self::Udp => Some(UDP_ADDRESS),
+            Self::SharedMemory | Self::Zeromq => Some(SPACE_NAME),
+            Self::CycloneDds => Some(INTERFACE),
+            Self::InProcess | Self::Zenoh | Self::RustDds => None,
+        }
+    }
+}
+
+impl TopicDescription {
+    /// The address of the data space; `None` where the transport has no addresses.
+    pub fn address(&self) -> Option<&str> {
+        self.address.as_deref().or(self.transport.default_address())
+    }
+
+    /// The name of the data space, in which topics with one transport and address are: `udp at 127.0.0.1:7410`.
+    pub fn data_space(&self) -> String {
+        let transport = self.transport.name();
+        match self.address() {
+            Some(address) => format!("{transport} at {address}"),
+            None => transport.to_owned(),
+        }
+    }
 }

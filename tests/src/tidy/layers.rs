@@ -25,7 +25,7 @@ pub const LAYERS: [&[&str]; 12] = [
     &["analysis", "simulator", "job-log", "lock-trace"],
     &["assessment", "linux", "manifest", "sweep"],
     &["enforcement", "recorder", "ports", "pubsub"],
-    &["control", "measurement"],
+    &["control", "measurement", "c-library"],
     &[
         "modes",
         "fleet",

@@ -30,6 +30,7 @@ mod predict_recovery;
 mod protocols;
 pub mod report;
 pub mod revert;
+pub mod route;
 pub mod run_command;
 pub mod run_file;
 mod schedule;

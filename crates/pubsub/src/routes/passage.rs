@@ -40,6 +40,9 @@ pub struct PassageCounters {
     pub violations: u64,
     /// Messages that the transport of the other side did not take.
     pub failures: u64,
+    /// Messages or datagrams that the kernel or the middleware dropped because the queue of the route was full, where it counts
+    /// them.
+    pub lost: u64,
 }
 
 /// The state of a route: the newest message of each source. Its memory does not grow: where more sources come than there is

@@ -28,8 +28,8 @@ pub enum RouteForm {
     /// routers.
     #[default]
     Headed,
-    /// The header is not read: a static link, which passes on what it gets. Static links carry messages of another version
-    /// of this library, too, and cannot see a loop.
+    /// Of the header, only the number of routers that the message may still pass is read: a static link, which passes on what it
+    /// gets. Static links carry messages of another version of this library, too. A message in a loop of them ends after 16.
     Opaque,
 }
 

@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use tailbound_linux::thread::make_current_thread_fifo;
-use tailbound_messages::{HEADER_LENGTH, MessageHeader, MessageKind, Regulator};
+use tailbound_messages::{
+    HEADER_LENGTH, HopFault, MessageHeader, MessageKind, Regulator, take_hop,
+};
 use tailbound_time::{Duration, Instant};
 
-use super::passage::{Passage, PassageCounters, PassageRefusal, PassageVerdict};
+use super::passage::{MOST_HOPS, Passage, PassageCounters, PassageRefusal, PassageVerdict};
 use super::route_table::{RouteForm, RouteTable, TopicRoute};
 use crate::{Receiver, Sender, SharedClock, Transport, TransportError};
 
@@ -154,6 +156,7 @@ struct PassageTally {
     garbage: AtomicU64,
     violations: AtomicU64,
     failures: AtomicU64,
+    lost: AtomicU64,
 }
 
 impl PassageTally {
@@ -166,6 +169,7 @@ impl PassageTally {
             garbage: read(&self.garbage),
             violations: read(&self.violations),
             failures: read(&self.failures),
+            lost: read(&self.lost),
         }
     }
 }
@@ -185,6 +189,21 @@ impl Router {
         }
     }
 
+    /// Adds a data space, unless there is one of this name.
+    ///
+    /// # Errors
+    /// Those of `transport`, which makes the transport of a new one.
+    pub fn add_space<E>(
+        &mut self,
+        name: &str,
+        transport: impl FnOnce() -> Result<Box<dyn Transport>, E>,
+    ) -> Result<(), E> {
+        if !self.spaces.contains_key(name) {
+            self.spaces.insert(name.to_owned(), transport()?);
+        }
+        Ok(())
+    }
+
     /// Has every message that is passed on shown to `observer`, on the thread of its route.
     pub fn observe(&mut self, observer: Arc<dyn PassageObserver>) {
         self.observer = Some(observer);
@@ -194,19 +213,21 @@ impl Router {
     /// changed keeps its queue. Of one whose topics changed, the new queue is open before the old one is emptied and closed, for
     /// which the topics need room for one more subscriber and publisher. So no message is lost; and the new route remembers
     /// what the old one passed, so none is passed twice (but on a static link with other topics). Routes that are gone pass on
-    /// what waits for them, and end.
+    /// what waits for them, and end; their last numbers are returned. A route whose thread has failed begins anew.
     ///
     /// # Errors
     /// If a route cannot be opened or started. Then the routes of before are in force, all of them.
-    pub fn replace(&mut self, table: &RouteTable) -> Result<(), RouterError> {
+    pub fn replace(&mut self, table: &RouteTable) -> Result<Vec<RouteStatus>, RouterError> {
         let mut next = Vec::new();
         for route in table.iter() {
             let stays = self.routes.get(&route.name);
-            if stays.is_none_or(|running| running.route != *route) {
+            if stays.is_none_or(|running| running.route != *route || running.has_failed()) {
                 next.push(self.next_route(route)?);
             }
         }
-        self.routes.retain(|name, _| table.get(name).is_some());
+        let is_gone = |name: &String, _: &mut RunningRoute| table.get(name).is_none();
+        let gone = self.routes.extract_if(.., is_gone);
+        let gone = gone.map(|(_, route)| route.ended()).collect();
         for NextRoute { running, ends } in next {
             // The old thread empties its queue before the new one takes anything: a later message that overtook one of
             // them would make the passage refuse it.
@@ -218,23 +239,26 @@ impl Router {
             }
             self.routes.insert(running.route.name.clone(), running);
         }
-        Ok(())
+        Ok(gone)
+    }
+
+    /// Ends all routes, which pass on what waits for them; their last numbers, in the order of their names.
+    pub fn end(self) -> Vec<RouteStatus> {
+        let ended = self.routes.into_values().map(RunningRoute::ended);
+        ended.collect()
     }
 
     /// The routes with their numbers, in the order of their names.
     pub fn status(&self) -> Vec<RouteStatus> {
-        let statuses = self.routes.iter().map(|(name, running)| RouteStatus {
-            name: name.clone(),
-            counters: running.tally.counters(),
-            failure: locked(&running.thread.failure).clone(),
-        });
-        statuses.collect()
+        self.routes.values().map(RunningRoute::status).collect()
     }
 
     /// A thread for the route, ready to begin.
     fn next_route(&self, route: &TopicRoute) -> Result<NextRoute, RouterError> {
         let before = self.routes.get(&route.name);
-        let keeps_ends = before.is_some_and(|before| before.route.has_ends_of(route));
+        // The sides of a route that has failed may be the reason of its failure.
+        let keeps_ends =
+            before.is_some_and(|before| before.route.has_ends_of(route) && !before.has_failed());
         let ends = (!keeps_ends).then(|| self.open(route)).transpose()?;
         let before = before.filter(|before| before.route.has_topics_of(route));
         let regulator = match before {
@@ -300,6 +324,24 @@ fn regulator(route: &TopicRoute) -> Result<Option<Arc<Mutex<Regulator>>>, Transp
 }
 
 impl RunningRoute {
+    fn status(&self) -> RouteStatus {
+        RouteStatus {
+            name: self.route.name.clone(),
+            counters: self.tally.counters(),
+            failure: locked(&self.thread.failure).clone(),
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        locked(&self.thread.failure).is_some()
+    }
+
+    /// The numbers of the route after its end.
+    fn ended(mut self) -> RouteStatus {
+        drop(self.thread.end());
+        self.status()
+    }
+
     fn is_ready(&self, ready: &ChannelEnd<Result<(), String>>) -> Result<(), RouterError> {
         let answer = ready
             .recv()
@@ -400,10 +442,16 @@ impl RouteRun {
 
     /// Passes messages on until `end` is set and none waits.
     fn run(&mut self, ends: &mut OpenEnds, end: &AtomicBool) -> Result<(), String> {
+        let mut losses = LossCount::of(&*ends.receiver);
         loop {
             // Read before the queue: what came before the end was called for is passed on.
             let is_end = end.load(Ordering::Acquire);
             while self.pass_one(ends).map_err(|error| error.to_string())? {}
+            let now = self.clock.now();
+            if is_end || losses.is_due(now) {
+                let lost = losses.since_last(&*ends.receiver, now);
+                self.tally.lost.fetch_add(lost, Ordering::Relaxed);
+            }
             if is_end {
                 return Ok(());
             }
@@ -444,6 +492,32 @@ impl RouteRun {
     }
 }
 
+/// The drops that the kernel counts at a receiver. They are asked for now and then, since each question is a system call.
+struct LossCount {
+    counted: u64,
+    next: Instant,
+}
+
+impl LossCount {
+    fn of(receiver: &dyn Receiver) -> Self {
+        Self {
+            counted: receiver.dropped().unwrap_or_default(),
+            next: Instant::from_nanos(0),
+        }
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        now >= self.next
+    }
+
+    fn since_last(&mut self, receiver: &dyn Receiver, now: Instant) -> u64 {
+        let counted = receiver.dropped().unwrap_or_default();
+        self.next = now.saturating_add(ATTENTION);
+        let before = std::mem::replace(&mut self.counted, counted);
+        counted.saturating_sub(before)
+    }
+}
+
 type HeadedMessage<'m> = ([u8; HEADER_LENGTH], &'m [u8]);
 
 /// The message as it goes on, if it does.
@@ -469,7 +543,7 @@ fn judged<'m>(
     None
 }
 
-/// The message as it came, if the contract admits it.
+/// The message as it came but for the routers that it may still pass, if the contract admits it.
 fn unread<'m>(
     message: &'m [u8],
     now: Instant,
@@ -480,11 +554,19 @@ fn unread<'m>(
         count(&tally.garbage);
         return None;
     };
+    let mut header = *header;
+    if let Err(fault) = take_hop(&mut header, MOST_HOPS) {
+        count(match fault {
+            HopFault::Foreign => &tally.garbage,
+            HopFault::Spent => &tally.hops,
+        });
+        return None;
+    }
     if !memory.admits_bytes(payload.len(), now) {
         count(&tally.violations);
         return None;
     }
-    Some((*header, payload))
+    Some((header, payload))
 }
 
 impl RouteMemory {

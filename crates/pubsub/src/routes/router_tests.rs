@@ -2,14 +2,18 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tailbound_linux::clock::Monotonic;
-use tailbound_messages::{Contract, ExcessRule, MessageHeader, Quality};
+use tailbound_messages::{Contract, ExcessRule, HEADER_LENGTH, MessageHeader, Quality};
 use tailbound_time::{Duration, Instant};
 
 use super::{PassageObserver, RouteEnd, RouteForm, RouteTable, Router, RouterError, TopicRoute};
-use crate::{DataOrigin, DataSpace, InProcess, Publisher, Subscriber, Topic, Transport};
+use crate::{
+    DataOrigin, DataSpace, InProcess, Publisher, Receiver, Sender, Subscriber, Topic, Transport,
+    TransportError, TransportTraits,
+};
 
 /// Two data spaces, and a router between them.
 struct Bridge {
@@ -255,4 +259,126 @@ fn an_observer_sees_every_message_that_was_passed_on() {
     bridge.router.replace(&RouteTable::default()).unwrap();
     let expected = [0, 1, 2].map(|sequence| ("video".to_owned(), sequence));
     assert_eq!(*diary.0.lock().unwrap(), expected);
+}
+
+/// The bytes of a message of a version that this library does not read.
+fn of_another_version(hops_left: u8) -> [u8; HEADER_LENGTH] {
+    let mut header = [7; HEADER_LENGTH];
+    header[..2].copy_from_slice(b"tb");
+    header[2] = 99;
+    header[4] = hops_left;
+    header
+}
+
+#[test]
+fn a_static_link_passes_other_versions_on_and_ends_their_loops() {
+    let mut bridge = Bridge::new();
+    let video = topic("video");
+    let link = TopicRoute {
+        form: RouteForm::Opaque,
+        ..route(&video, None)
+    };
+    bridge.router.replace(&table([link])).unwrap();
+    let mut receiver = bridge.outside.receiver(&video).unwrap();
+    let mut sender = bridge.inside.sender(&video).unwrap();
+    let foreign = [b'x'; HEADER_LENGTH];
+    for header in [
+        foreign,
+        of_another_version(0),
+        of_another_version(200),
+        of_another_version(3),
+    ] {
+        sender.send(&header, b"payload").unwrap();
+    }
+    let ended = bridge.router.end();
+    let counters = ended[0].counters;
+    assert_eq!(
+        (counters.garbage, counters.hops, counters.passed),
+        (1, 1, 2)
+    );
+    let mut messages = Vec::new();
+    while receiver
+        .take(&mut |bytes| messages.push(bytes.to_vec()))
+        .unwrap()
+    {}
+    for (message, hops_left) in messages.iter().zip([15, 2]) {
+        assert_eq!(message[..HEADER_LENGTH], of_another_version(hops_left));
+        assert_eq!(message[HEADER_LENGTH..], *b"payload");
+    }
+}
+
+/// A transport whose receiver fails as long as `is_down`.
+struct FlakyTransport {
+    inner: InProcess,
+    is_down: Arc<AtomicBool>,
+}
+
+struct FlakyReceiver {
+    inner: Box<dyn Receiver>,
+    is_down: Arc<AtomicBool>,
+}
+
+impl Transport for FlakyTransport {
+    fn traits(&self) -> TransportTraits {
+        self.inner.traits()
+    }
+
+    fn sender(&self, topic: &Topic) -> Result<Box<dyn Sender>, TransportError> {
+        self.inner.sender(topic)
+    }
+
+    fn receiver(&self, topic: &Topic) -> Result<Box<dyn Receiver>, TransportError> {
+        Ok(Box::new(FlakyReceiver {
+            inner: self.inner.receiver(topic)?,
+            is_down: Arc::clone(&self.is_down),
+        }))
+    }
+}
+
+impl Receiver for FlakyReceiver {
+    fn take(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<bool, TransportError> {
+        match self.is_down.load(Ordering::Relaxed) {
+            false => self.inner.take(visit),
+            true => Err(TransportError::Refused {
+                transport: "flaky",
+                attempt: "receive".to_owned(),
+                reason: "the network is down".to_owned(),
+            }),
+        }
+    }
+
+    fn wait(&mut self, limit: Option<Duration>) -> Result<bool, TransportError> {
+        self.inner.wait(limit)
+    }
+}
+
+#[test]
+fn a_route_that_has_failed_begins_anew_with_the_next_table() {
+    let mut bridge = Bridge::new();
+    let is_down = Arc::new(AtomicBool::new(true));
+    let flaky = FlakyTransport {
+        inner: bridge.inside.clone(),
+        is_down: Arc::clone(&is_down),
+    };
+    bridge.router = Router::between(BTreeMap::new(), Arc::new(Monotonic));
+    let added = bridge
+        .router
+        .add_space("inside", || Ok::<_, ()>(Box::new(flaky)));
+    added.unwrap();
+    let outside = Box::new(bridge.outside.clone());
+    let added = bridge.router.add_space("outside", || Ok::<_, ()>(outside));
+    added.unwrap();
+    let mut video = topic("video");
+    video.subscribers = 2;
+    let table = table([route(&video, None)]);
+    bridge.router.replace(&table).unwrap();
+    while bridge.router.status()[0].failure.is_none() {
+        std::thread::yield_now();
+    }
+    is_down.store(false, Ordering::Relaxed);
+    bridge.router.replace(&table).unwrap();
+    assert_eq!(bridge.router.status()[0].failure, None);
+    let mut subscriber = bridge.subscriber(&video);
+    bridge.publisher(&video).publish(b"x").unwrap();
+    assert_eq!(take(&mut subscriber, 1).len(), 1);
 }

@@ -1,6 +1,8 @@
 //! The suite that every transport passes. A transport plugs in by a [`TransportMaker`] and a test that calls [`check`].
 
 mod contracts;
+#[cfg(feature = "cyclone")]
+mod cyclone;
 mod delivery;
 mod faults;
 mod lives;

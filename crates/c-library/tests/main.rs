@@ -1,0 +1,6 @@
+//! Programs in C and C++ against the library: what the headers say, messages from and to Rust, what is refused.
+#![allow(clippy::unwrap_used)]
+
+mod headers;
+mod programs;
+mod topics;
