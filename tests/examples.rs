@@ -198,15 +198,7 @@ const FLOODED: &str = "tbflood0";
 
 /// The example of flooded interrupts, with a journal folder of its own.
 fn interrupt_flood(folder: &Path, arguments: &[&str]) -> Command {
-    let programs = binaries::program("tailbound");
-    let programs = programs.parent().unwrap().display().to_string();
-    let path = std::env::var("PATH").unwrap_or_default();
-    let mut command = Command::new("python3");
-    command.arg(repository::root().join("examples/interrupt-flood/run"));
-    command.args(arguments);
-    command.env("PATH", format!("{programs}:{path}"));
-    command.env("TAILBOUND_STATE_DIR", folder.join("state"));
-    command
+    example_program("examples/interrupt-flood/run", folder, arguments)
 }
 
 /// What tells that nothing can flood a device here.
@@ -218,9 +210,12 @@ fn has_ip() -> bool {
 
 /// Whether the device is there, or a journal of what was changed for it.
 fn is_flood_left(folder: &Path) -> bool {
-    let is_log = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "log");
     let device = Path::new("/sys/class/net").join(FLOODED);
-    device.exists() || !journals(folder).iter().all(is_log)
+    device.exists() || !journals(folder).iter().all(|path| is_log(path))
+}
+
+fn is_log(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "log")
 }
 
 /// Waits until something holds, or fails.
@@ -293,6 +288,120 @@ fn interrupt_flood_leaves_nothing_when_killed() {
     child.kill().unwrap();
     child.wait().unwrap();
     eventually("nothing is left", || !is_flood_left(folder.path()));
+}
+
+/// What tells that services cannot be put into other network namespaces here.
+const NAMESPACES: &[Need] = &[Need::Root, Need::TwoCpus, Need::Python, Need::Freezer];
+
+/// A program of an example, with the programs under test on its path and their state in a folder.
+fn example_program(path: &str, folder: &Path, arguments: &[&str]) -> Command {
+    let programs = binaries::program("tailbound");
+    let programs = programs.parent().unwrap().display().to_string();
+    let search = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new(repository::root().join(path));
+    command.args(arguments);
+    command.env("PATH", format!("{programs}:{search}"));
+    command.env("TAILBOUND_STATE_DIR", folder.join("state"));
+    command
+}
+
+/// Whether the host has no network namespaces for an example, which is printed.
+fn skips_namespaces(test: &str) -> bool {
+    if host::skip(test, NAMESPACES) {
+        return true;
+    }
+    let lacks_ip = !has_ip();
+    if lacks_ip {
+        eprintln!("SKIP {test}: needs ip");
+    }
+    lacks_ip
+}
+
+#[test]
+fn virtual_middleware_runs() {
+    if skips_namespaces("virtual_middleware_runs") {
+        return;
+    }
+    let missing = Command::new(repository::root().join("tools/guest"))
+        .arg("missing")
+        .output();
+    let has_guest = missing.is_ok_and(|output| output.status.success());
+    let places = match has_guest {
+        true => "host,container,guest",
+        false => {
+            eprintln!(
+                "SKIP the guest of virtual_middleware_runs: needs what `tools/guest missing` names"
+            );
+            "host,container"
+        }
+    };
+    let _alone = host::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = [
+        "--json",
+        "--seconds",
+        "1",
+        "--sizes",
+        "64",
+        "--works",
+        "0",
+        "--loads",
+        "reserved",
+        "--places",
+        places,
+    ];
+    let program = "examples/virtual-middleware/run";
+    let output = example_program(program, folder.path(), &arguments)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text_of(&output));
+    let runs: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    // Nobody reserves for the kernel, which answers echo requests, but in a guest.
+    assert_eq!(runs.len(), if has_guest { 7 } else { 4 });
+    for run in &runs {
+        let answered = run["latencies_ns"].as_array().unwrap().len() as u64;
+        let requests = run["requests"].as_u64().unwrap();
+        // A host that stands still may lose some of the last ones.
+        assert!(requests > 100 && answered * 2 > requests, "{run}");
+    }
+    eventually("nothing is left", || {
+        journals(folder.path()).iter().all(|path| is_log(path))
+    });
+}
+
+#[test]
+fn walker_runs_on_two_boards() {
+    if skips_namespaces("walker_runs_on_two_boards") {
+        return;
+    }
+    let _alone = host::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let arguments = [
+        "two-boards",
+        "--duration-scale",
+        "0.1",
+        "--out",
+        out.to_str().unwrap(),
+    ];
+    let output = example_program("examples/walker/run", folder.path(), &arguments)
+        .output()
+        .unwrap();
+    assert!(
+        matches!(output.status.code(), Some(0 | 2)),
+        "{}",
+        text_of(&output)
+    );
+    let report = read(&out.join("report.json"));
+    let chains = report["chains"].as_array().unwrap().iter();
+    let measured: Vec<&Value> = chains
+        .filter(|row| row["evidence"] == "sample" && row["chain"] == "show")
+        .collect();
+    // From the board with the position to the one with the picture, in both variants.
+    assert_eq!(measured.len(), 2, "{report:#}");
+    for row in measured {
+        assert!(row["traced"].as_u64().unwrap() > 10, "{row:#}");
+    }
 }
 
 /// Conclusions of the paper that hold in simulation with every seed; the example's README tells of the

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration as Pause;
 
 use tailbound_enforcement::{Target, binding};
+use tailbound_linux::network_interface::NamedNetwork;
 use tailbound_linux::spawn;
 use tailbound_model::{Builtin, Description, Domain, Members, Scheduling};
 
@@ -39,6 +40,13 @@ pub struct Programs {
     attached: Option<Target>,
 }
 
+/// Where programs run.
+struct ProgramPlace<'a> {
+    cpus: BTreeSet<u32>,
+    /// The name of the network namespace, if it is not ours.
+    network: Option<&'a str>,
+}
+
 #[derive(Debug)]
 struct Started {
     child: Child,
@@ -67,10 +75,13 @@ impl Programs {
             programs.attached = binding::target(description, name, None)?;
             return Ok(programs);
         };
+        let place = ProgramPlace {
+            cpus: domain.allowed_cpus().iter().map(|cpu| cpu.0).collect(),
+            network: domain.network_namespace.as_deref(),
+        };
         let words = command_line(description, name, domain, surroundings)?;
-        let cpus: BTreeSet<u32> = domain.allowed_cpus().iter().map(|cpu| cpu.0).collect();
         for instance in 0..instances {
-            programs.start_one(&words, &cpus, instance, surroundings)?;
+            programs.start_one(&words, &place, instance, surroundings)?;
         }
         Ok(programs)
     }
@@ -78,7 +89,7 @@ impl Programs {
     fn start_one(
         &mut self,
         words: &[String],
-        cpus: &BTreeSet<u32>,
+        place: &ProgramPlace<'_>,
         instance: u32,
         surroundings: &Surroundings,
     ) -> Result<(), ExperimentError> {
@@ -103,7 +114,10 @@ impl Programs {
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(errors);
-        let child = spawn::spawn_on(&mut command, cpus).map_err(|cause| {
+        if let Some(network) = place.network {
+            self.network(network)?.enclose(&mut command);
+        }
+        let child = spawn::spawn_on(&mut command, &place.cpus).map_err(|cause| {
             let remedy = match cause.kind() {
                 std::io::ErrorKind::NotFound => format!("install {program}, or give its full path"),
                 std::io::ErrorKind::InvalidInput => {
@@ -125,6 +139,15 @@ impl Programs {
             log,
         });
         Ok(())
+    }
+
+    /// The network namespace that the programs are to run in.
+    fn network(&self, name: &str) -> Result<NamedNetwork, ExperimentError> {
+        NamedNetwork::open(name).map_err(|cause| ExperimentError::Domain {
+            domain: self.domain.clone(),
+            what: format!("its network namespace \"{name}\" cannot be opened: {cause}"),
+            remedy: format!("make it by `ip netns add {name}`"),
+        })
     }
 
     /// The processes that were started; none where the domain runs without us.

@@ -18,6 +18,7 @@ pub mod kernel_thread_trial;
 pub mod memory;
 pub mod named_cgroup;
 pub mod namespaces;
+pub mod network_interface;
 pub mod own_directory;
 pub mod perf;
 pub mod polling;

@@ -145,6 +145,10 @@ pub struct Domain {
     /// is only simulated.
     #[serde(default)]
     pub machine: Option<Machine>,
+    /// The named network namespace, as `ip netns add` makes them, in which the command or built-in runs; left out, that
+    /// of `tailbound run`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_namespace: Option<String>,
     /// The number of copies of the command or built-in that are started.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1, max = 1024), extend("default" = 1))]
@@ -232,6 +236,7 @@ impl Domain {
             container_label: None,
             pod: None,
             machine: None,
+            network_namespace: None,
             instances: 1,
             cpus: CpuSet::new(),
             cpu_bound: false,

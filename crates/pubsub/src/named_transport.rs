@@ -1,6 +1,8 @@
 //! Transports by their names in descriptions.
 
-use std::net::SocketAddrV4;
+use std::net::Ipv4Addr;
+
+use tailbound_linux::network_interface::interface_address;
 
 use crate::{Transport, TransportError, Udp};
 
@@ -15,7 +17,7 @@ const FEATURES: [(&str, &str); 3] = [
 ///
 /// | Name | Address |
 /// | --- | --- |
-/// | `udp` | the address of an interface and a port: multicast over it |
+/// | `udp` | the name or the address of an interface, and a port: multicast over it |
 /// | `shared-memory` (feature `iceoryx2`) | the name of the data space on this host |
 /// | `zeromq` (feature `zeromq`) | the name of the data space on this host |
 /// | `cyclone-dds` (feature `cyclone`) | the address of an interface, with `/` and the number of the domain if that is not 0 |
@@ -45,12 +47,25 @@ pub fn transport_feature(name: &str) -> Option<&'static str> {
 }
 
 fn udp(address: &str) -> Result<Box<dyn Transport>, TransportError> {
-    let address: SocketAddrV4 = address.parse().map_err(|_| TransportError::Refused {
+    let refused = |reason: String| TransportError::Refused {
         transport: "udp",
         attempt: format!("use the address `{address}`"),
-        reason: "an IPv4 address and a port are needed, such as 127.0.0.1:7410".to_owned(),
-    })?;
-    Ok(Box::new(Udp::multicast(*address.ip(), address.port())))
+        reason,
+    };
+    let parsed = address.rsplit_once(':').and_then(|(interface, port)| {
+        let port = port.parse::<u16>().ok().filter(|port| *port > 0)?;
+        Some((interface, port))
+    });
+    let Some((interface, port)) = parsed else {
+        let needed = "an interface and a port are needed, such as 127.0.0.1:7410 or lo:7410";
+        return Err(refused(needed.to_owned()));
+    };
+    let interface = match interface.parse::<Ipv4Addr>() {
+        Ok(address) => address,
+        Err(_) => interface_address(interface)
+            .map_err(|cause| refused(format!("the IPv4 address of `{interface}`: {cause}")))?,
+    };
+    Ok(Box::new(Udp::multicast(interface, port)))
 }
 
 #[cfg(feature = "cyclone")]
@@ -75,8 +90,14 @@ mod tests {
 
     #[test]
     fn an_address_that_is_none_is_refused_with_what_would_be_right() {
-        let refused = named_transport("udp", "here").unwrap().err().unwrap();
-        assert!(refused.to_string().contains("127.0.0.1:7410"), "{refused}");
+        for (address, remedy) in [
+            ("here", "127.0.0.1:7410"),
+            ("127.0.0.1:0", "lo:7410"),
+            ("no-such-one:7410", "`no-such-one`"),
+        ] {
+            let refused = named_transport("udp", address).unwrap().err().unwrap();
+            assert!(refused.to_string().contains(remedy), "{refused}");
+        }
         #[cfg(feature = "cyclone")]
         for address in ["lo", "127.0.0.1/x"] {
             let refused = named_transport("cyclone-dds", address)
@@ -91,6 +112,7 @@ mod tests {
     fn a_transport_has_the_name_that_it_is_asked_for_by() {
         let udp = named_transport("udp", "127.0.0.1:7410").unwrap().unwrap();
         assert_eq!(udp.traits().name, "udp");
+        assert!(named_transport("udp", "lo:7410").unwrap().is_ok());
         assert!(named_transport("carrier-pigeon", "x").is_none());
         assert_eq!(transport_feature("carrier-pigeon"), None);
     }

@@ -1,7 +1,7 @@
 //! The checks of `[topics]` against the rest of the description.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
+use std::net::Ipv4Addr;
 
 use tailbound_messages::Contract;
 use tailbound_model::{ArrivalCurve, Arrivals, Check, KeyPath, Section, Task};
@@ -56,10 +56,10 @@ fn data_spaces(topics: &Topics, check: &mut Check<'_>) {
 fn address_fits(check: &mut Check<'_>, here: &KeyPath, transport: TransportKind, address: &str) {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_".contains(character);
     match transport {
-        TransportKind::Udp if address.parse::<SocketAddrV4>().is_err() => check.error(
+        TransportKind::Udp if !is_interface_with_port(address) => check.error(
             here,
-            format!("\"{address}\" is no IPv4 address with a port"),
-            "write the address of the interface, such as \"127.0.0.1:7410\"",
+            format!("\"{address}\" is no interface with a port"),
+            "write the address or the name of the interface, such as \"127.0.0.1:7410\" or \"eth0:7410\"",
         ),
         TransportKind::SharedMemory | TransportKind::Zeromq
             if address.is_empty() || address.len() > 32 || !address.chars().all(is_plain) =>
@@ -77,6 +77,18 @@ fn address_fits(check: &mut Check<'_>, here: &KeyPath, transport: TransportKind,
         ),
         _ => {}
     }
+}
+
+fn is_interface_with_port(address: &str) -> bool {
+    let Some((interface, port)) = address.rsplit_once(':') else {
+        return false;
+    };
+    // IFNAMSIZ of the kernel, less the zero at the end.
+    let is_name = (1..=15).contains(&interface.len())
+        && !interface.contains(|letter: char| letter.is_whitespace() || "/:".contains(letter))
+        && !interface.starts_with(|letter: char| letter.is_ascii_digit());
+    let is_interface = is_name || interface.parse::<Ipv4Addr>().is_ok();
+    is_interface && port.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
 /// The domain in whose memory the messages of a topic are, where they stay in one program.

@@ -35,7 +35,28 @@ pub(super) fn domains(check: &mut Check<'_>) {
             DomainKind::XenVm => programs(check, &place, domain, "xl runs the Xen domain"),
         }
         instances(check, &place, name, domain);
+        network_namespace(check, &place, domain);
         cpu_bound(check, &place, name, domain);
+    }
+}
+
+fn network_namespace(check: &mut Check<'_>, place: &KeyPath, domain: &Domain) {
+    let Some(name) = &domain.network_namespace else {
+        return;
+    };
+    let here = place.key("network_namespace");
+    if domain.command.is_empty() && domain.builtin.is_none() {
+        check.error(
+            &here,
+            "nothing is started that could run there",
+            "give `command` or `builtin`, or leave it out: what runs already stays where it is",
+        );
+    } else if name.is_empty() || name.contains(['/', '\0']) || name == "." || name == ".." {
+        check.error(
+            &here,
+            format!("{name:?} is no name of a network namespace"),
+            "write the name of one that `ip netns list` shows, such as \"board1\"",
+        );
     }
 }
 
