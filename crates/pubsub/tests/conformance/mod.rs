@@ -35,6 +35,10 @@ const CHECKS: &[Check] = &[
     ("sizes", delivery::messages_of_all_sizes_arrive_whole),
     ("history", delivery::the_newest_messages_wait),
     (
+        "newest after a wait",
+        delivery::the_newest_message_ends_a_wait,
+    ),
+    (
         "two publishers",
         delivery::two_publishers_have_their_own_order,
     ),
