@@ -29,8 +29,8 @@
 //! the clock is read once or twice a message, without a system call. (iceoryx2, Cyclone DDS and Zenoh allocate themselves.)
 //!
 //! The transports: [`InProcess`], [`Udp`], and with the feature `iceoryx2` `SharedMemory`, which needs libclang to compile,
-//! with the feature `zeromq` `ZeroMq`, which compiles libzmq from its source, and with the feature `cyclone` `CycloneDds`,
-//! which compiles Cyclone DDS from its source.
+//! with the feature `zeromq` `ZeroMq`, which compiles libzmq from its source, with the feature `cyclone` `CycloneDds`, which
+//! compiles Cyclone DDS from its source, and with the feature `zenoh` `ZenohMesh`.
 //! With the feature `cdr`, `TypedPublisher` and `TypedSubscriber` carry values of any type of serde.
 
 #[cfg(feature = "cyclone")]
@@ -48,6 +48,8 @@ mod transport;
 mod typed_topic;
 pub mod udp;
 mod wall_clock;
+#[cfg(feature = "zenoh")]
+mod zenoh_mesh;
 #[cfg(feature = "zeromq")]
 mod zero_mq;
 
@@ -65,5 +67,7 @@ pub use transport::{Receiver, Sender, Topic, Transport, TransportError, Transpor
 pub use typed_topic::{CdrError, Decoded, TypedPublisher, TypedSubscriber};
 pub use udp::{Udp, UdpRoute};
 pub use wall_clock::WallClock;
+#[cfg(feature = "zenoh")]
+pub use zenoh_mesh::ZenohMesh;
 #[cfg(feature = "zeromq")]
 pub use zero_mq::{ZeroMq, ZeroMqRoute};

@@ -9,6 +9,8 @@ mod lives;
 #[cfg(feature = "iceoryx2")]
 pub mod shared_memory;
 mod stage;
+#[cfg(feature = "zenoh")]
+mod zenoh_mesh;
 #[cfg(feature = "zeromq")]
 mod zero_mq;
 
