@@ -23,7 +23,7 @@ unexport MAKEFLAGS
 export PROPTEST_RNG_SEED ?= 20071121
 
 .PHONY: help setup setup-demo demo build test waiting-tests waiting-programs java-tests python-packages \
-	computing-tests unit-tests doc-tests lint format clippy loom python zookeeper test-xen test-agent-static fuzz bench docs dist image install clean
+	computing-tests unit-tests doc-tests lint format clippy loom python zookeeper transports test-xen test-agent-static fuzz bench docs dist image install clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -92,6 +92,12 @@ python: ## Build the Python package, install it in a virtual environment below t
 zookeeper: ## Build the ZooKeeper server and client, and all they need, below java/
 	@java/build
 
+# Each feature brings a middleware that is compiled the first time, which takes minutes; none is part of `make test`.
+transports: ## The suite of topics over every transport, those too that normal builds leave out
+	@tools/setup build transports
+	$(CARGO) test --locked --all-features --package tailbound-pubsub --lib --test pubsub
+	$(CARGO) clippy --locked --all-features --package tailbound-pubsub --all-targets -- -D warnings
+
 test-xen: ## The back end xen-rtds on a real Xen, booted under emulation; builds Xen the first time
 	$(CARGO) build $(FLAGS) --bins
 	@tools/test-xen $(BINARIES)
@@ -105,7 +111,7 @@ fuzz: ## Fuzz every parser and socket, a minute each (fuzz/run --seconds N for m
 	@fuzz/run
 
 bench: ## Side-by-side comparisons with peers; each prints a table and writes JSON
-	@tools/setup build demo test bench
+	@tools/setup build demo test bench transports
 	$(CARGO) build $(FLAGS) --release --bins --examples
 	@tools/bench $(CURDIR)/$(or $(CARGO_TARGET_DIR),target)/release
 

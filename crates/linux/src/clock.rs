@@ -19,6 +19,7 @@ impl Clock for Monotonic {
         ClockId::Monotonic
     }
 
+    #[inline]
     fn now(&self) -> Instant {
         Instant::from_nanos(read_ns(libc::CLOCK_MONOTONIC).unwrap_or(0))
     }
@@ -105,6 +106,7 @@ pub fn step_wall_clock(seconds: i64) -> io::Result<()> {
     check(unsafe { libc::adjtimex(&mut step) }).map(drop)
 }
 
+#[inline]
 fn read_ns(clock: libc::clockid_t) -> io::Result<u64> {
     let mut now = timespec(0);
     // SAFETY: `now` is a valid place for the answer.

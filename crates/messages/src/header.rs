@@ -106,6 +106,7 @@ pub fn take_hop(header: &mut [u8; HEADER_LENGTH], most: u8) -> Result<(), HopFau
 
 impl MessageHeader {
     /// Writes the header, in little-endian byte order.
+    #[inline]
     pub fn encode(&self) -> [u8; HEADER_LENGTH] {
         let mut bytes = [0; HEADER_LENGTH];
         bytes[..2].copy_from_slice(&MAGIC);
@@ -131,6 +132,7 @@ impl MessageHeader {
     ///
     /// # Errors
     /// If the bytes are no message of this version, or the payload has another length than the header says.
+    #[inline]
     pub fn decode(message: &[u8]) -> Result<(Self, &[u8]), HeaderError> {
         let length = message.len();
         let Some((bytes, payload)) = message.split_first_chunk::<HEADER_LENGTH>() else {

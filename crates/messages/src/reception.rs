@@ -173,6 +173,7 @@ impl Reception {
     }
 
     /// The oldest message that was held back and that the contract admits now. The bytes stay until the next call.
+    #[inline]
     pub fn release(&mut self, now: Instant) -> Option<(MessageHeader, &[u8])> {
         if self.held == 0 {
             return None;
@@ -203,6 +204,7 @@ impl Reception {
     }
 
     /// Whether anything can happen without a message.
+    #[inline]
     pub fn has_dues(&self) -> bool {
         let quality = &self.terms.quality;
         quality.deadline.is_some() || quality.liveliness.is_some() || self.held > 0
@@ -241,11 +243,13 @@ impl Reception {
     }
 
     /// Whether there are events that the subscriber was not told of yet.
+    #[inline]
     pub fn has_event(&self) -> bool {
         self.tracks.iter().any(PublisherTrack::has_event)
     }
 
     /// The number of events so far, taken or not; those of one kind and publisher that were not taken yet count each.
+    #[inline]
     pub fn events(&self) -> u64 {
         self.tracks.iter().map(PublisherTrack::events).sum()
     }

@@ -26,16 +26,17 @@
 //! ```
 //!
 //! After they are made, publishers and subscribers allocate nothing, and make no system calls but those of the transport;
-//! the clock is read once a message, without a system call. (iceoryx2 allocates once a message itself.)
+//! the clock is read once or twice a message, without a system call. (iceoryx2, Cyclone DDS and Zenoh allocate themselves.)
 //!
 //! The transports: [`InProcess`], [`Udp`], and with the feature `iceoryx2` `SharedMemory`, which needs libclang to compile,
-//! with the feature `zeromq` `ZeroMq`, which compiles libzmq from its source, and with the feature `cyclone` `CycloneDds`,
-//! which compiles Cyclone DDS from its source.
+//! with the feature `zeromq` `ZeroMq`, which compiles libzmq from its source, with the feature `cyclone` `CycloneDds`, which
+//! compiles Cyclone DDS from its source, and with the feature `zenoh` `ZenohMesh`.
 //! With the feature `cdr`, `TypedPublisher` and `TypedSubscriber` carry values of any type of serde.
 
 #[cfg(feature = "cyclone")]
 mod cyclone;
 mod data_space;
+mod emptiness;
 mod in_process;
 mod named_transport;
 mod publisher;
@@ -48,6 +49,8 @@ mod transport;
 mod typed_topic;
 pub mod udp;
 mod wall_clock;
+#[cfg(feature = "zenoh")]
+mod zenoh_mesh;
 #[cfg(feature = "zeromq")]
 mod zero_mq;
 
@@ -66,5 +69,7 @@ pub use transport::{Receiver, Sender, Topic, Transport, TransportError, Transpor
 pub use typed_topic::{CdrError, Decoded, TypedPublisher, TypedSubscriber};
 pub use udp::{Udp, UdpRoute};
 pub use wall_clock::WallClock;
+#[cfg(feature = "zenoh")]
+pub use zenoh_mesh::ZenohMesh;
 #[cfg(feature = "zeromq")]
 pub use zero_mq::{ZeroMq, ZeroMqRoute};

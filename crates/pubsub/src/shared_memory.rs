@@ -18,7 +18,6 @@ use iceoryx2::service::port_factory::{event, publish_subscribe};
 use tailbound_messages::HEADER_LENGTH;
 use tailbound_time::Duration;
 
-use crate::data_space::longest_message;
 use crate::{Receiver, Sender, Topic, Transport, TransportError, TransportTraits};
 
 /// The name of the transport in descriptions and errors.
@@ -27,7 +26,12 @@ const NAME: &str = "shared-memory";
 /// The most memory for the messages of one publisher, in bytes.
 const MOST_MEMORY: usize = 256 << 20;
 
-type Samples = publish_subscribe::PortFactory<Service, [u8], ()>;
+/// The unit in which messages are written into shared memory. The header of a message is one; the rest of the last one of a
+/// message is zero.
+type MessageBlock = [u8; HEADER_LENGTH];
+
+/// The samples of a topic; each has its length in bytes.
+type Samples = publish_subscribe::PortFactory<Service, [MessageBlock], u64>;
 type Wakes = event::PortFactory<Service>;
 
 /// Carries messages through shared memory between the processes of one host.
@@ -83,7 +87,8 @@ impl SharedMemory {
             types().ok_or_else(|| refused(attempt(), "the name of the type is too long"))?;
         self.node
             .service_builder(&Self::name(topic)?)
-            .publish_subscribe::<[u8]>()
+            .publish_subscribe::<[MessageBlock]>()
+            .user_header::<u64>()
             .enable_safe_overflow(true)
             .history_size(0)
             .subscriber_max_buffer_size(topic.quality.history as usize)
@@ -106,6 +111,17 @@ impl SharedMemory {
             .open_or_create()
             .map_err(|error| refused(format!("open the events of topic `{}`", topic.name), error))
     }
+}
+
+/// The number of blocks of a message with a payload of this length.
+fn blocks(payload_length: usize) -> usize {
+    payload_length.div_ceil(HEADER_LENGTH) + 1
+}
+
+fn last_block(rest: &[u8]) -> MessageBlock {
+    let mut block = [0; HEADER_LENGTH];
+    block[..rest.len()].copy_from_slice(rest);
+    block
 }
 
 /// The number of programs that may take part in a topic: each may have a publisher or a subscriber, or only look.
@@ -131,7 +147,7 @@ impl Transport for SharedMemory {
         let messages = each
             .saturating_mul(topic.subscribers as usize)
             .saturating_add(1);
-        let memory = messages.saturating_mul(longest_message(topic));
+        let memory = messages.saturating_mul(blocks(topic.longest) * HEADER_LENGTH);
         if memory > MOST_MEMORY {
             return Err(TransportError::Lacks {
                 transport: NAME,
@@ -146,7 +162,7 @@ impl Transport for SharedMemory {
         let samples = self.samples(topic)?;
         let publisher = samples
             .publisher_builder()
-            .initial_max_slice_len(longest_message(topic))
+            .initial_max_slice_len(blocks(topic.longest))
             .max_loaned_samples(1)
             .backpressure_strategy(BackpressureStrategy::DiscardData)
             .create()
@@ -154,7 +170,6 @@ impl Transport for SharedMemory {
         let wakes = self.wakes(topic)?;
         let notifier = wakes.notifier_builder().create();
         Ok(Box::new(SampleSender {
-            message: Vec::with_capacity(longest_message(topic)),
             publisher,
             notifier: notifier.map_err(|error| refused(attempt(), error))?,
             _samples: samples,
@@ -179,9 +194,7 @@ impl Transport for SharedMemory {
 }
 
 struct SampleSender {
-    /// Header and payload side by side, since a sample is written from one slice.
-    message: Vec<u8>,
-    publisher: SamplePublisher<Service, [u8], ()>,
+    publisher: SamplePublisher<Service, [MessageBlock], u64>,
     notifier: Notifier<Service>,
     _samples: Samples,
     _wakes: Wakes,
@@ -189,12 +202,19 @@ struct SampleSender {
 
 impl Sender for SampleSender {
     fn send(&mut self, header: &[u8; HEADER_LENGTH], payload: &[u8]) -> Result<(), TransportError> {
-        self.message.clear();
-        self.message.extend_from_slice(header);
-        self.message.extend_from_slice(payload);
         let failed = |error| refused("lend memory for a message".to_owned(), error);
-        let sample = self.publisher.loan_slice_uninit(self.message.len());
-        let sample = sample.map_err(failed)?.write_from_slice(&self.message);
+        let sample = self.publisher.loan_slice_uninit(blocks(payload.len()));
+        let mut sample = sample.map_err(failed)?;
+        *sample.user_header_mut() = (header.len() + payload.len()) as u64;
+        // Block by block, the message is copied once. A slice would have to have header and payload side by side.
+        let (whole, rest) = payload.as_chunks::<HEADER_LENGTH>();
+        let sample = sample.write_from_fn(|place| match place.checked_sub(1) {
+            None => *header,
+            Some(place) => whole
+                .get(place)
+                .copied()
+                .unwrap_or_else(|| last_block(rest)),
+        });
         sample
             .send()
             .map_err(|error| refused("send a message".to_owned(), error))?;
@@ -205,7 +225,7 @@ impl Sender for SampleSender {
 }
 
 struct SampleReceiver {
-    subscriber: SampleSubscriber<Service, [u8], ()>,
+    subscriber: SampleSubscriber<Service, [MessageBlock], u64>,
     /// Made by the first wait, so that publishers need not wake who only polls.
     listener: Option<Listener<Service>>,
     wakes: Wakes,
@@ -222,7 +242,10 @@ impl Receiver for SampleReceiver {
     fn take(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<bool, TransportError> {
         match self.subscriber.receive().map_err(failed)? {
             Some(sample) => {
-                visit(&sample);
+                let bytes = sample.as_flattened();
+                // A publisher of another program may claim more than there is.
+                let length = usize::try_from(*sample.user_header()).unwrap_or(usize::MAX);
+                visit(&bytes[..length.min(bytes.len())]);
                 Ok(true)
             }
             None => Ok(false),

@@ -12,6 +12,7 @@ use tailbound_time::Duration;
 use zmq::{Context, DONTWAIT, Message, PUB, SUB, Socket};
 
 use crate::data_space::longest_message;
+use crate::emptiness::Emptiness;
 use crate::{Receiver, Sender, Topic, Transport, TransportError, TransportTraits};
 
 /// The name of the transport in descriptions and errors.
@@ -192,6 +193,7 @@ impl Transport for ZeroMq {
             history,
             most_receptions: most_receptions(topic),
             fresh: false,
+            emptiness: Emptiness::unseen(),
             timeout_ms: -1,
         }))
     }
@@ -232,6 +234,7 @@ struct FrameReceiver {
     /// Whether what waits was received just now, for the call of `take` that follows `wait`: to see that no more is there
     /// would cost a system call.
     fresh: bool,
+    emptiness: Emptiness,
     /// The longest wait of the socket in a reception, as it is set; -1 is for ever.
     timeout_ms: i32,
 }
@@ -252,16 +255,27 @@ impl FrameReceiver {
             Err(error) => Err(refused("receive a message".to_owned(), error)),
         }
     }
+
+    /// Receives what waits in the queues.
+    fn drain(&mut self) -> Result<(), TransportError> {
+        let mut emptiness = self.emptiness;
+        let outcome = emptiness.look(|| {
+            for _ in 0..self.most_receptions {
+                if !self.receive(DONTWAIT)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        });
+        self.emptiness = emptiness;
+        outcome
+    }
 }
 
 impl Receiver for FrameReceiver {
     fn take(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<bool, TransportError> {
         if !std::mem::take(&mut self.fresh) {
-            for _ in 0..self.most_receptions {
-                if !self.receive(DONTWAIT)? {
-                    break;
-                }
-            }
+            self.drain()?;
         }
         match self.waiting.pop_front() {
             Some(message) => {
@@ -289,6 +303,9 @@ impl Receiver for FrameReceiver {
         loop {
             // A signal ends a wait; one without a limit goes on.
             self.fresh = self.receive(0)?;
+            if self.fresh && !self.emptiness.lasts() {
+                self.drain()?;
+            }
             if self.fresh || limit.is_some() {
                 return Ok(self.fresh);
             }

@@ -10,11 +10,11 @@ use cyclonedds::entity::{Entity, EntityId};
 
 use super::octets::Octets;
 
-static ARRIVALS: RwLock<BTreeMap<EntityId, Arc<Arrival>>> = RwLock::new(BTreeMap::new());
+static ARRIVALS: RwLock<BTreeMap<EntityId, Arc<ArrivalSign>>> = RwLock::new(BTreeMap::new());
 
 /// Whether something has arrived at a reader since the reader was looked at.
 #[derive(Debug, Default)]
-struct Arrival {
+struct ArrivalSign {
     happened: Mutex<bool>,
     moment: Condvar,
 }
@@ -23,13 +23,13 @@ struct Arrival {
 #[derive(Debug)]
 pub(super) struct ArrivalWatch {
     reader: EntityId,
-    arrival: Arc<Arrival>,
+    arrival: Arc<ArrivalSign>,
 }
 
 impl ArrivalWatch {
     /// Begins to watch a reader that calls [`note_arrival`]. What arrived before is not seen.
     pub(super) fn of(reader: EntityId) -> Self {
-        let arrival = Arc::<Arrival>::default();
+        let arrival = Arc::<ArrivalSign>::default();
         let mut arrivals = ARRIVALS.write().unwrap_or_else(PoisonError::into_inner);
         arrivals.insert(reader, Arc::clone(&arrival));
         Self { reader, arrival }

@@ -3,13 +3,15 @@
 use std::net::UdpSocket;
 
 use tailbound_linux::datagrams::{
-    DATAGRAMS_AT_ONCE, DatagramSlots, dropped_datagrams, receive_datagrams, wait_for_datagram,
+    DATAGRAMS_AT_ONCE, DatagramSlots, dropped_datagrams, receive_datagram, receive_datagrams,
+    wait_for_datagram,
 };
 use tailbound_time::Duration;
 
 use super::fragment::{Fragment, FragmentAssembly};
 use super::{LONGEST_DATAGRAM, NAME};
 use crate::data_space::longest_message;
+use crate::emptiness::Emptiness;
 use crate::{Receiver, Topic, TransportError};
 
 /// Limits of waits from this length on are left to the socket's own timeout, which is a tick of the kernel coarse, and saves
@@ -24,6 +26,7 @@ pub(super) struct DatagramReceiver {
     count: usize,
     /// Whether what waits was received just now, for the call of `take` that follows `wait`.
     fresh: bool,
+    emptiness: Emptiness,
 }
 
 /// A socket and the slots that it is read into.
@@ -47,28 +50,60 @@ impl DatagramReceiver {
             first: 0,
             count: 0,
             fresh: false,
+            emptiness: Emptiness::unseen(),
         }
     }
 
-    /// Reads the socket until it is empty. Datagrams beyond the history take the places of the oldest ones.
-    fn drain(&mut self, waits: bool) -> Result<(), TransportError> {
-        let slots = self.inlet.slots.count();
-        let mut waits = waits;
-        for _ in 0..self.inlet.most_receptions {
-            let next = (self.first + self.count) % slots;
-            let most = (slots - self.count)
-                .min(self.history + 1)
-                .min(DATAGRAMS_AT_ONCE);
-            let received = self.inlet.receive(next, most, waits)?;
-            waits = false;
-            self.count += received;
-            let excess = self.count.saturating_sub(self.history);
-            self.first = (self.first + excess) % slots;
-            self.count -= excess;
-            if received < most {
-                break;
-            }
+    /// Receives one datagram. Whether one came.
+    fn receive_one(&mut self, waits: bool) -> Result<bool, TransportError> {
+        if self.count == 0 {
+            // A subscriber that keeps up uses one slot, which stays in the caches of the CPU.
+            self.first = 0;
         }
+        let next = (self.first + self.count) % self.inlet.slots.count();
+        let came = self.inlet.receive_one(next, waits)?;
+        self.note_received(usize::from(came));
+        Ok(came)
+    }
+
+    /// Counts datagrams that came. Those beyond the history take the places of the oldest ones.
+    fn note_received(&mut self, received: usize) {
+        self.count += received;
+        let excess = self.count.saturating_sub(self.history);
+        self.first = (self.first + excess) % self.inlet.slots.count();
+        self.count -= excess;
+    }
+
+    /// Reads the socket until it is empty.
+    fn drain(&mut self) -> Result<(), TransportError> {
+        let mut emptiness = self.emptiness;
+        let outcome = emptiness.look(|| self.read_all());
+        self.emptiness = emptiness;
+        outcome
+    }
+
+    /// Reads what waits in the socket; whether that was everything.
+    fn read_all(&mut self) -> Result<bool, TransportError> {
+        let mut more = self.receive_one(false)?;
+        let slots = self.inlet.slots.count();
+        let mut receptions = 1;
+        while more && receptions < self.inlet.most_receptions {
+            let next = (self.first + self.count) % slots;
+            let most = (slots - self.count).min(DATAGRAMS_AT_ONCE);
+            let received = self.inlet.receive(next, most)?;
+            self.note_received(received);
+            more = received == most;
+            receptions += 1;
+        }
+        Ok(!more)
+    }
+
+    /// Waits for a datagram, as long as the socket's timeout says, and reads newer ones if there may be any.
+    fn receive_fresh(&mut self) -> Result<(), TransportError> {
+        if self.receive_one(true)? && !self.emptiness.lasts() {
+            self.drain()?;
+        }
+        self.fresh = self.count > 0;
         Ok(())
     }
 }
@@ -76,7 +111,7 @@ impl DatagramReceiver {
 impl Receiver for DatagramReceiver {
     fn take(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<bool, TransportError> {
         if !std::mem::take(&mut self.fresh) {
-            self.drain(false)?;
+            self.drain()?;
         }
         if self.count == 0 {
             return Ok(false);
@@ -96,8 +131,7 @@ impl Receiver for DatagramReceiver {
             return self.inlet.wait(limit);
         }
         loop {
-            self.drain(true)?;
-            self.fresh = self.count > 0;
+            self.receive_fresh()?;
             if self.fresh || limit.is_some() {
                 return Ok(self.fresh);
             }
@@ -134,7 +168,7 @@ impl FragmentReceiver {
 
     fn drain(&mut self) -> Result<(), TransportError> {
         for _ in 0..self.inlet.most_receptions {
-            let received = self.inlet.receive(0, DATAGRAMS_AT_ONCE, false)?;
+            let received = self.inlet.receive(0, DATAGRAMS_AT_ONCE)?;
             for slot in 0..received {
                 self.add(slot);
             }
@@ -206,8 +240,12 @@ impl DatagramInlet {
         }
     }
 
-    fn receive(&mut self, first: usize, most: usize, waits: bool) -> Result<usize, TransportError> {
-        receive_datagrams(&self.socket, &mut self.slots, first, most, waits).map_err(failed)
+    fn receive(&mut self, first: usize, most: usize) -> Result<usize, TransportError> {
+        receive_datagrams(&self.socket, &mut self.slots, first, most).map_err(failed)
+    }
+
+    fn receive_one(&mut self, slot: usize, waits: bool) -> Result<bool, TransportError> {
+        receive_datagram(&self.socket, &mut self.slots, slot, waits).map_err(failed)
     }
 
     /// Whether a wait of this length is left to the socket's timeout, which is set then.

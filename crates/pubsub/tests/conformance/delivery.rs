@@ -82,6 +82,23 @@ pub fn the_newest_messages_wait(maker: &dyn TransportMaker) {
     assert_eq!(subscriber.counts().lost, 7);
 }
 
+pub fn the_newest_message_ends_a_wait(maker: &dyn TransportMaker) {
+    let space = space(maker);
+    let mut topic = topic("newest");
+    topic.quality.history = 1;
+    let (mut publisher, mut subscriber) = pair(&space, &topic);
+    for number in 0..10_u8 {
+        publisher.publish(&[number]).unwrap();
+    }
+    settle(maker);
+    // A transport may take a subscriber that was here just now for one that has seen everything.
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    assert!(subscriber.wait(None).unwrap());
+    let numbers = take_all(&mut subscriber);
+    assert_eq!(numbers.len(), 1);
+    assert_eq!(numbers[0].1, [9]);
+}
+
 pub fn two_publishers_have_their_own_order(maker: &dyn TransportMaker) {
     let mut topic = topic("two-publishers");
     topic.publishers = 2;

@@ -135,7 +135,8 @@ pub fn a_subscriber_that_never_reads_stops_nobody(maker: &dyn TransportMaker) {
         .iter()
         .map(|(header, _)| header.sequence)
         .collect::<Vec<_>>();
-    assert!(!numbers.is_empty() && numbers.is_sorted());
+    assert!(!numbers.is_empty(), "nothing waits");
+    assert!(numbers.is_sorted(), "{numbers:?} are out of order");
     assert!(numbers.len() <= 4, "{numbers:?} are more than the history");
     let source = publisher.source();
     let is_loss =

@@ -9,6 +9,8 @@ mod lives;
 #[cfg(feature = "iceoryx2")]
 pub mod shared_memory;
 mod stage;
+#[cfg(feature = "zenoh")]
+mod zenoh_mesh;
 #[cfg(feature = "zeromq")]
 mod zero_mq;
 
@@ -34,6 +36,10 @@ const CHECKS: &[Check] = &[
     ("order", delivery::messages_arrive_in_order),
     ("sizes", delivery::messages_of_all_sizes_arrive_whole),
     ("history", delivery::the_newest_messages_wait),
+    (
+        "newest after a wait",
+        delivery::the_newest_message_ends_a_wait,
+    ),
     (
         "two publishers",
         delivery::two_publishers_have_their_own_order,
