@@ -113,7 +113,7 @@ pub struct MessageLayout {
 /// `tailbound_event`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct EventLayout {
+pub struct TopicEventLayout {
     /// The kind, by the numbers of the header.
     pub kind: u32,
     /// The limit of the contract that was exceeded; 0 of other kinds.

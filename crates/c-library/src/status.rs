@@ -63,12 +63,12 @@ impl Status {
 
 /// A failure on its way to the caller.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CallFailure {
     pub(crate) status: Status,
     pub(crate) text: String,
 }
 
-impl Failure {
+impl CallFailure {
     pub(crate) fn new(status: Status, text: impl Into<String>) -> Self {
         let text = text.into();
         Self { status, text }
@@ -79,7 +79,7 @@ impl Failure {
     }
 }
 
-impl From<TransportError> for Failure {
+impl From<TransportError> for CallFailure {
     fn from(error: TransportError) -> Self {
         let status = match &error {
             TransportError::Lacks { .. } => Status::Lacks,
@@ -90,7 +90,7 @@ impl From<TransportError> for Failure {
     }
 }
 
-impl From<PublishError> for Failure {
+impl From<PublishError> for CallFailure {
     fn from(error: PublishError) -> Self {
         let status = match error {
             PublishError::Transport(error) => return error.into(),
@@ -107,12 +107,12 @@ thread_local! {
 }
 
 /// Carries out a call: its number, or that of its failure, whose text the thread keeps.
-pub(crate) fn call(body: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
+pub(crate) fn call(body: impl FnOnce() -> Result<c_int, CallFailure>) -> c_int {
     let outcome = catch_unwind(AssertUnwindSafe(body));
     let failure = match outcome {
         Ok(Ok(number)) => return number,
         Ok(Err(failure)) => failure,
-        Err(panic) => Failure::new(Status::Internal, words_of(panic.as_ref())),
+        Err(panic) => CallFailure::new(Status::Internal, words_of(panic.as_ref())),
     };
     let number = failure.status as c_int;
     let text = CString::new(failure.text.replace('\0', " ")).unwrap_or_default();

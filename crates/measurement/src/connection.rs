@@ -29,7 +29,7 @@ const LOGIN_LOOK: Duration = Duration::from_millis(1);
 /// One connection, with the requests that it waits for.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    channel: Channel,
+    form: ConnectionForm,
     reader: ReplyReader,
     /// What is to be written, from `written` on.
     pub(crate) out: Vec<u8>,
@@ -40,7 +40,7 @@ pub(crate) struct Connection {
 
 /// What a connection consists of.
 #[derive(Debug)]
-enum Channel {
+enum ConnectionForm {
     /// Bytes in order.
     Stream(Stream),
     /// A message for each request and each reply.
@@ -62,11 +62,13 @@ impl Connection {
     /// # Errors
     /// [`MeasurementError::Connect`], [`MeasurementError::Service`] if a login fails.
     pub(crate) fn open(endpoint: &Endpoint, protocol: Protocol) -> Result<Self, MeasurementError> {
-        let mut channel = connect(endpoint).map_err(|cause| MeasurementError::Connect {
+        let mut form = connect(endpoint).map_err(|cause| MeasurementError::Connect {
             endpoint: endpoint.to_string(),
             cause,
         })?;
-        if let (Endpoint::Database(database), Channel::Stream(stream)) = (endpoint, &mut channel) {
+        if let (Endpoint::Database(database), ConnectionForm::Stream(stream)) =
+            (endpoint, &mut form)
+        {
             log_in(stream, &database.user).map_err(|cause| MeasurementError::Service {
                 endpoint: endpoint.to_string(),
                 step: "the login".into(),
@@ -74,7 +76,7 @@ impl Connection {
             })?;
         }
         Ok(Self {
-            channel,
+            form,
             reader: ReplyReader::new(protocol),
             out: Vec::with_capacity(4096),
             written: 0,
@@ -88,9 +90,9 @@ impl Connection {
     /// A broken connection.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let unsent = &self.out[self.written..];
-        self.written += match &mut self.channel {
-            Channel::Stream(stream) => stream.write_some(unsent)?,
-            Channel::Messages(link) => send_some(link.as_mut(), unsent)?,
+        self.written += match &mut self.form {
+            ConnectionForm::Stream(stream) => stream.write_some(unsent)?,
+            ConnectionForm::Messages(link) => send_some(link.as_mut(), unsent)?,
         };
         if self.written == self.out.len() {
             self.out.clear();
@@ -104,9 +106,9 @@ impl Connection {
     /// # Errors
     /// What the kernel says of the descriptor.
     pub(crate) fn end(&self) -> io::Result<String> {
-        match &self.channel {
-            Channel::Stream(stream) => stream.end(),
-            Channel::Messages(link) => link.end(),
+        match &self.form {
+            ConnectionForm::Stream(stream) => stream.end(),
+            ConnectionForm::Messages(link) => link.end(),
         }
     }
 
@@ -117,9 +119,9 @@ impl Connection {
 
     /// Reads what is there and appends the replies that it completes.
     pub(crate) fn read(&mut self, buffer: &mut [u8], replies: &mut Vec<Reply>) -> ReadEnd {
-        let stream = match &mut self.channel {
-            Channel::Stream(stream) => stream,
-            Channel::Messages(link) => {
+        let stream = match &mut self.form {
+            ConnectionForm::Stream(stream) => stream,
+            ConnectionForm::Messages(link) => {
                 return match receive_all(link.as_mut(), &mut self.reader, replies) {
                     Ok(()) => ReadEnd::Drained,
                     Err(why) => ReadEnd::Broken(why),
@@ -150,9 +152,9 @@ impl Connection {
 
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.channel {
-            Channel::Stream(stream) => stream.as_fd(),
-            Channel::Messages(link) => link.watched(),
+        match &self.form {
+            ConnectionForm::Stream(stream) => stream.as_fd(),
+            ConnectionForm::Messages(link) => link.watched(),
         }
     }
 }
@@ -216,17 +218,19 @@ fn log_in(stream: &mut Stream, user: &DatabaseUser) -> Result<(), String> {
     Err(format!("no answer within {LOGIN_LIMIT}"))
 }
 
-fn connect(endpoint: &Endpoint) -> io::Result<Channel> {
+fn connect(endpoint: &Endpoint) -> io::Result<ConnectionForm> {
     let stream = match endpoint {
         Endpoint::Database(database) => return connect(&database.address),
-        Endpoint::Messages(endpoint) => return message_link::open(endpoint).map(Channel::Messages),
+        Endpoint::Messages(endpoint) => {
+            return message_link::open(endpoint).map(ConnectionForm::Messages);
+        }
         Endpoint::Tcp(address) => {
             let limit = std::time::Duration::from_nanos(CONNECT_LIMIT.as_nanos());
             Stream::of_tcp(TcpStream::connect_timeout(address, limit)?)
         }
         Endpoint::Unix(path) => connect_unix(path),
     };
-    stream.map(Channel::Stream)
+    stream.map(ConnectionForm::Stream)
 }
 
 fn connect_unix(path: &Path) -> io::Result<Stream> {

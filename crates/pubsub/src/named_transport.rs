@@ -7,10 +7,11 @@ use tailbound_linux::network_interface::interface_address;
 use crate::{Transport, TransportError, Udp};
 
 /// The names of the transports that some builds lack, and the features that they are built with.
-const FEATURES: [(&str, &str); 3] = [
+const FEATURES: [(&str, &str); 4] = [
     ("shared-memory", "iceoryx2"),
     ("zeromq", "zeromq"),
     ("cyclone-dds", "cyclone"),
+    ("zenoh", "zenoh"),
 ];
 
 /// The transport of this name at this address, as descriptions have both; `None` if this build has none of the name.
@@ -20,6 +21,7 @@ const FEATURES: [(&str, &str); 3] = [
 /// | `udp` | the name or the address of an interface, and a port: multicast over it |
 /// | `shared-memory` (feature `iceoryx2`) | the name of the data space on this host |
 /// | `zeromq` (feature `zeromq`) | the name of the data space on this host |
+/// | `zenoh` (feature `zenoh`) | the addresses with ports at which the programs listen, one each, with commas between |
 /// | `cyclone-dds` (feature `cyclone`) | the address of an interface, with `/` and the number of the domain if that is not 0 |
 ///
 /// # Errors
@@ -36,14 +38,16 @@ pub fn named_transport(
         "zeromq" => crate::ZeroMq::on_host(address).map(|joined| Box::new(joined) as _),
         #[cfg(feature = "cyclone")]
         "cyclone-dds" => cyclone(address),
+        #[cfg(feature = "zenoh")]
+        "zenoh" => zenoh(address),
         _ => return None,
     })
 }
 
 /// The feature with which a build has the transport of this name; `None` if every build has it, or none.
 pub fn transport_feature(name: &str) -> Option<&'static str> {
-    let found = FEATURES.iter().find(|(transport, _)| *transport == name);
-    found.map(|(_, feature)| *feature)
+    let entry = FEATURES.iter().find(|(transport, _)| *transport == name);
+    entry.map(|(_, feature)| *feature)
 }
 
 fn udp(address: &str) -> Result<Box<dyn Transport>, TransportError> {
@@ -80,6 +84,21 @@ fn cyclone(address: &str) -> Result<Box<dyn Transport>, TransportError> {
         });
     };
     Ok(Box::new(crate::CycloneDds::join(domain, interface)?))
+}
+
+#[cfg(feature = "zenoh")]
+fn zenoh(address: &str) -> Result<Box<dyn Transport>, TransportError> {
+    let addresses: Result<Vec<std::net::SocketAddr>, _> =
+        address.split(',').map(|one| one.trim().parse()).collect();
+    let Ok(addresses) = addresses else {
+        return Err(TransportError::Refused {
+            transport: "zenoh",
+            attempt: format!("use the address `{address}`"),
+            reason: "addresses with ports are needed, such as 127.0.0.1:7447,127.0.0.1:7448"
+                .to_owned(),
+        });
+    };
+    Ok(Box::new(crate::ZenohMesh::among(&addresses)?))
 }
 
 #[cfg(test)]

@@ -107,6 +107,8 @@ const UDP_ADDRESS: &str = "127.0.0.1:7410";
 const SPACE_NAME: &str = "tailbound";
 /// The interface over which Cyclone DDS speaks where a topic names none.
 const INTERFACE: &str = "127.0.0.1";
+/// The addresses of the programs that speak Zenoh where a topic names none.
+const ZENOH_ADDRESSES: &str = "127.0.0.1:7447,127.0.0.1:7448,127.0.0.1:7449,127.0.0.1:7450";
 
 impl TransportKind {
     /// The name in descriptions.
@@ -128,7 +130,8 @@ impl TransportKind {
             Self::Udp => Some(UDP_ADDRESS),
             Self::SharedMemory | Self::Zeromq => Some(SPACE_NAME),
             Self::CycloneDds => Some(INTERFACE),
-            Self::InProcess | Self::Zenoh | Self::RustDds => None,
+            Self::Zenoh => Some(ZENOH_ADDRESSES),
+            Self::InProcess | Self::RustDds => None,
         }
     }
 }

@@ -77,7 +77,7 @@ fn endpoint_syntax(protocol: Protocol, text: &str) -> Result<(), EndpointFault> 
             )),
         };
     }
-    let Some(message) = MessageEndpoint::of(text) else {
+    let Some(message) = MessageSyntax::of(text) else {
         return stream_syntax(text);
     };
     if protocol != Protocol::Synthetic {
@@ -90,12 +90,12 @@ fn endpoint_syntax(protocol: Protocol, text: &str) -> Result<(), EndpointFault> 
 }
 
 /// An endpoint where each request and each reply is a message of its own.
-enum MessageEndpoint<'a> {
+enum MessageSyntax<'a> {
     Datagrams(&'a str),
     Topics(&'a str),
 }
 
-impl<'a> MessageEndpoint<'a> {
+impl<'a> MessageSyntax<'a> {
     fn of(text: &'a str) -> Option<Self> {
         let datagrams = text.strip_prefix("udp:").map(Self::Datagrams);
         datagrams.or_else(|| text.strip_prefix("topic:").map(Self::Topics))
@@ -126,7 +126,7 @@ impl<'a> MessageEndpoint<'a> {
 /// Checks that a length of messages stands only where messages have one.
 fn message_size(check: &mut Check<'_>, place: &KeyPath, service: &Service) {
     let has_messages =
-        service.protocol == Protocol::IcmpEcho || MessageEndpoint::of(&service.endpoint).is_some();
+        service.protocol == Protocol::IcmpEcho || MessageSyntax::of(&service.endpoint).is_some();
     if service.message_size.is_some() && !has_messages {
         check.error(
             &place.key("message_size"),
@@ -180,7 +180,7 @@ fn builtin(check: &mut Check<'_>, place: &KeyPath, name: &str, service: &Service
     };
     let is_synthetic = domain.builtin == Some(Builtin::SyntheticService);
     // A command may bring the service up elsewhere: in a container, in a guest.
-    let may_bring_up = MessageEndpoint::of(&service.endpoint).is_some()
+    let may_bring_up = MessageSyntax::of(&service.endpoint).is_some()
         && domain.builtin.is_none()
         && !(domain.command.is_empty() && domain.kind == DomainKind::Process);
     match (service.protocol, is_synthetic) {
