@@ -18,6 +18,7 @@ pub mod memory;
 pub mod named_cgroup;
 pub mod namespaces;
 pub mod own_directory;
+pub mod packet_tables;
 pub mod perf;
 pub mod polling;
 pub mod process;

@@ -68,6 +68,8 @@ pub(crate) fn transport(
         (TransportKind::Zeromq, _) => {
             tailbound_pubsub::ZeroMq::on_host(address).map(|joined| Box::new(joined) as _)
         }
+        #[cfg(feature = "cyclone")]
+        (TransportKind::CycloneDds, _) => cyclone(address),
         (kind, _) => return Err(absent(&topic.name, kind)),
     };
     opened.map_err(|source| topic.refused(source))
@@ -82,11 +84,25 @@ fn udp(address: &str) -> Result<Box<dyn Transport>, TransportError> {
     Ok(Box::new(Udp::multicast(*address.ip(), address.port())))
 }
 
+/// The domain of DDS whose number stands in the place of a port.
+#[cfg(feature = "cyclone")]
+fn cyclone(address: &str) -> Result<Box<dyn Transport>, TransportError> {
+    let address: SocketAddrV4 = address.parse().map_err(|_| TransportError::Refused {
+        transport: "cyclone-dds",
+        attempt: format!("use the address `{address}`"),
+        reason: "an IPv4 address and the number of a domain are needed, such as 127.0.0.1:0"
+            .to_owned(),
+    })?;
+    let joined = tailbound_pubsub::CycloneDds::join(address.port().into(), *address.ip())?;
+    Ok(Box::new(joined))
+}
+
 /// The feature that a build needs for a transport; `None` for one that programs of ours do not have at all.
 fn feature(kind: TransportKind) -> Option<&'static str> {
     match kind {
         TransportKind::SharedMemory => Some("iceoryx2"),
         TransportKind::Zeromq => Some("zeromq"),
+        TransportKind::CycloneDds => Some("cyclone"),
         _ => None,
     }
 }

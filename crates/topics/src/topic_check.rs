@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 
-use tailbound_messages::Contract;
+use tailbound_messages::{Contract, ExcessRule};
 use tailbound_model::{ArrivalCurve, Arrivals, Check, KeyPath, Section, Task};
 use tailbound_time::Duration;
 
-use crate::{TaskName, TopicDescription, Topics, Traffic, TransportKind};
+use crate::{TaskName, TopicDescription, TopicGuard, Topics, Traffic, TransportKind};
+
+/// The highest number of a domain of DDS: beyond it the port numbers of DDS end.
+const HIGHEST_DDS_DOMAIN: u16 = 230;
 
 impl Section for Topics {
     const KEY: &'static str = "topics";
@@ -24,6 +27,7 @@ impl Section for Topics {
                 }
             }
             reach(check, &place, topic);
+            guard(check, &place.key("guard"), topic);
             promises(check, &place, topic);
         }
         data_spaces(self, check);
@@ -61,6 +65,11 @@ fn address_fits(check: &mut Check<'_>, here: &KeyPath, transport: TransportKind,
             format!("\"{address}\" is no IPv4 address with a port"),
             "write the address of the interface, such as \"127.0.0.1:7410\"",
         ),
+        TransportKind::CycloneDds if !is_dds_address(address) => check.error(
+            here,
+            format!("\"{address}\" is no IPv4 address with the number of a domain"),
+            "write the address of the interface and a domain from 0 to 230, such as \"127.0.0.1:0\"",
+        ),
         TransportKind::SharedMemory | TransportKind::Zeromq
             if address.is_empty() || address.len() > 32 || !address.chars().all(is_plain) =>
         {
@@ -77,6 +86,12 @@ fn address_fits(check: &mut Check<'_>, here: &KeyPath, transport: TransportKind,
         ),
         _ => {}
     }
+}
+
+/// Whether an address is that of an interface with the number of a domain of DDS.
+fn is_dds_address(address: &str) -> bool {
+    let address: Result<SocketAddrV4, _> = address.parse();
+    address.is_ok_and(|address| address.port() <= HIGHEST_DDS_DOMAIN)
 }
 
 /// The domain in whose memory the messages of a topic are, where they stay in one program.
@@ -319,6 +334,36 @@ fn publisher_keeps(
             ),
             "raise `bytes`, or leave it out",
         );
+    }
+}
+
+/// Complains of a guard by the kernel that has nothing to enforce.
+fn guard(check: &mut Check<'_>, here: &KeyPath, topic: &TopicDescription) {
+    if topic.guard != TopicGuard::Kernel {
+        return;
+    }
+    if topic.transport != TransportKind::Udp {
+        check.error(
+            here,
+            format!(
+                "the kernel sees no messages of transport `{}`",
+                topic.transport.name()
+            ),
+            "write transport = \"udp\", or leave `guard` out",
+        );
+    }
+    match topic.contract {
+        None => check.error(
+            here,
+            "there is no contract to enforce",
+            "add a `contract`, or leave `guard` out",
+        ),
+        Some(contract) if contract.violation == ExcessRule::HoldBack => check.error(
+            here,
+            "the kernel drops what is beyond the contract, and the contract says that it is held back",
+            "write violation = \"drop\" in the contract, or leave `guard` out",
+        ),
+        Some(_) => {}
     }
 }
 
