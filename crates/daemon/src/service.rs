@@ -322,7 +322,8 @@ impl<R: LeasedReservations + Send + 'static> DaemonService<R> {
                 Target::Cgroup(_)
                 | Target::NamedCgroup(_)
                 | Target::XenDomain(_)
-                | Target::Interrupts(_) => false,
+                | Target::Interrupts(_)
+                | Target::Topics(_) => false,
             };
             if is_target {
                 return Err(Refusal::new(

@@ -9,6 +9,7 @@ use tailbound_linux::named_cgroup::NameError;
 use tailbound_model::{
     BackendKind, BackendOptions, Cpu, CpuSet, ReceiveContext, ResourceInterface,
 };
+use tailbound_topics::DatagramLimit;
 
 use crate::error::{AdmissionError, EnforcementError};
 use crate::kernel::KernelView;
@@ -32,6 +33,8 @@ pub enum Target {
     XenDomain(String),
     /// The interrupt lines of a device, and the threads of the kernel that do its work.
     Interrupts(InterruptTarget),
+    /// Datagrams to the subscribers of a domain: what the kernel lets through of each topic.
+    Topics(Vec<DatagramLimit>),
 }
 
 /// The device or interrupt whose work a reservation is for.
@@ -127,7 +130,8 @@ impl Target {
             | Self::Threads(_)
             | Self::Machine(_)
             | Self::XenDomain(_)
-            | Self::Interrupts(_) => None,
+            | Self::Interrupts(_)
+            | Self::Topics(_) => None,
         }
     }
 
@@ -137,6 +141,7 @@ impl Target {
             Self::Threads(tids) => Some(tids),
             Self::Machine(machine) => Some(&machine.vcpus),
             Self::Interrupts(interrupts) => Some(&interrupts.threads),
+            Self::Topics(_) => Some(&[]),
             Self::Processes(_) | Self::Cgroup(_) | Self::NamedCgroup(_) | Self::XenDomain(_) => {
                 None
             }

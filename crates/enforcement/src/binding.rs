@@ -1,14 +1,18 @@
 //! From a deployment to reservation requests: which processes, threads, cgroups and Xen domains of this
 //! host the described domains are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 
 use tailbound_analysis::interference::HostInterference;
 use tailbound_analysis::resolution::{Deployment, ResolvedDomain, unenforceable};
 use tailbound_linux::named_cgroup::NameError;
-use tailbound_model::{Description, Members};
+use tailbound_model::{
+    BackendKind, BackendOptions, BudgetScope, Description, Members, Priority, ResourceInterface,
+};
+use tailbound_time::Duration;
+use tailbound_topics::{DatagramLimit, TaskName, Topics};
 
 use crate::backend::{CgroupName, InterruptTarget, NamedCgroup, ReservationRequest, Target};
 use crate::virtual_machine::{self, MachineError};
@@ -217,7 +221,49 @@ pub fn requests(
             interference,
         });
     }
+    requests.extend(topic_requests(deployment));
     Ok(requests)
+}
+
+/// The suffix of the name under which the topics of a domain are held; no domain has a dot in its name.
+const TOPICS_SUFFIX: &str = ".topics";
+
+/// For each domain that subscribes to topics with a contract that the kernel is to enforce: a request for their datagrams. No CPU time is
+/// reserved with it.
+fn topic_requests(deployment: &Deployment) -> Vec<ReservationRequest> {
+    let description = &deployment.description;
+    let topics: Topics = description.section();
+    let mut limits: BTreeMap<String, Vec<DatagramLimit>> = BTreeMap::new();
+    for (key, topic) in &topics.0 {
+        let Some(limit) = DatagramLimit::of(key, topic) else {
+            continue;
+        };
+        let tasks = topic.subscribers.iter().chain(&topic.released);
+        let domains = tasks.filter_map(|task| Some(TaskName::parse(task)?.domain));
+        for domain in domains.collect::<BTreeSet<String>>() {
+            limits.entry(domain).or_default().push(limit.clone());
+        }
+    }
+    let requests = limits.into_iter().filter_map(|(name, limits)| {
+        let (_, host) = description.host_of(description.domains.get(&name)?)?;
+        Some(ReservationRequest {
+            domain: format!("{name}{TOPICS_SUFFIX}"),
+            target: Target::Topics(limits),
+            // Whatever it says, no back end gives it.
+            interface: ResourceInterface {
+                budget: Duration::from_millis(1),
+                period: Duration::from_millis(1),
+                priority: Priority::LOWEST,
+                cpus: host.cpus.iter().take(1).copied().collect(),
+                budget_scope: BudgetScope::EachCpu,
+                windows: Vec::new(),
+            },
+            backend: BackendKind::None,
+            options: BackendOptions::default(),
+            interference: HostInterference::default(),
+        })
+    });
+    requests.collect()
 }
 
 /// Why the described rule of a reservation server is not the one that its back end enforces, if so.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use tailbound_linux::packet_tables::replacement;
 use tailbound_linux::scheduling::{SchedulingSetting, format_cpu_list};
 use tailbound_linux::xen::{VcpuSetting, words_to_set};
 use tailbound_model::CpuSet;
@@ -64,6 +65,13 @@ pub enum Change {
         /// What it gets.
         setting: VcpuSetting,
     },
+    /// Make a table of nftables, in place of one of the same name, which is one of ours that was left behind; undone by removing it.
+    MakePacketTable {
+        /// The name, in the family of IPv4 and IPv6.
+        name: String,
+        /// The commands of `nft` that fill it.
+        commands: Vec<String>,
+    },
 }
 
 /// Fixed priorities above all domains and below the managers: those of agents.
@@ -86,7 +94,10 @@ impl Change {
             Self::MoveThread { tid, .. }
             | Self::SetScheduling { tid, .. }
             | Self::SetAffinity { tid, .. } => Some(*tid),
-            Self::MakeCgroup { .. } | Self::WriteFile { .. } | Self::SetXenVcpu { .. } => None,
+            Self::MakeCgroup { .. }
+            | Self::WriteFile { .. }
+            | Self::SetXenVcpu { .. }
+            | Self::MakePacketTable { .. } => None,
         }
     }
 
@@ -107,6 +118,7 @@ impl Change {
             Self::SetScheduling { tid, .. } => Object::Policy(*tid),
             Self::SetAffinity { tid, .. } => Object::Affinity(*tid),
             Self::SetXenVcpu { domain, vcpu, .. } => Object::XenVcpu(*domain, *vcpu),
+            Self::MakePacketTable { name, .. } => Object::PacketTable(name),
         }
     }
 
@@ -137,6 +149,7 @@ enum Object<'a> {
     Policy(u32),
     Affinity(u32),
     XenVcpu(u32, u32),
+    PacketTable(&'a str),
 }
 
 /// CPUs as the kernel lists them.
@@ -180,6 +193,9 @@ impl fmt::Display for Change {
                 "xl {}",
                 words_to_set(*domain, *vcpu, *setting).join(" ")
             ),
+            Self::MakePacketTable { name, commands } => {
+                write!(out, "nft '{}'", replacement(name, commands).join("; "))
+            }
         }
     }
 }

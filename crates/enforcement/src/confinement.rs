@@ -29,7 +29,7 @@ pub(crate) fn with_cpuset(mut plan: Plan, host: &HostCapabilities, view: &dyn Ke
     }
     let line = match plan.request.target {
         // Only their manager and the kernel move threads of the kernel.
-        Target::Interrupts(_) => return plan,
+        Target::Interrupts(_) | Target::Topics(_) => return plan,
         Target::Processes(_) | Target::Threads(_) => match confine(&mut plan, host, view) {
             Ok(line) => line,
             Err(reason) => unconfined(&reason),

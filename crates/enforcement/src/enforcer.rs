@@ -22,12 +22,13 @@ use crate::confinement::with_cpuset;
 use crate::error::{EnforcementError, PlanError};
 use crate::executor::{carry_out, members, take_back};
 use crate::interrupts::{
-    awaits_threads, has_no_threads, plan_of_device, with_device, with_threads,
+    awaits_threads, has_no_threads, plan_without_backend, with_device, with_threads,
 };
 use crate::journal::{self, Disk, HeldDomain, Journal, PATIENCE, Turn, room_for};
 use crate::kernel::{KernelState, KernelView};
 use crate::linux_kernel::LinuxKernel;
 use crate::managers::{FreezeManagers, LedgerSummary, Managers};
+use crate::packet_table::plan_of_topics;
 use crate::recovery::{Recovery, held_by_others, recover_in_turn};
 use crate::registry::{HeldElsewhere, HostRegistry};
 use crate::virtual_machine::with_emulator;
@@ -289,8 +290,11 @@ impl Enforcer {
     fn plan_for(&self, request: &ReservationRequest) -> Result<Plan, EnforcementError> {
         let view = self.kernel.as_ref();
         let host = &self.host;
+        if let Target::Topics(limits) = &request.target {
+            return Ok(plan_of_topics(request, limits, view)?);
+        }
         let plan = match has_no_threads(request) {
-            true => plan_of_device(request),
+            true => plan_without_backend(request),
             false => backend(request.backend).plan(request, Site { host, view })?,
         };
         let plan = with_emulator(plan, host, view);

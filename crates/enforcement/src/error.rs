@@ -344,6 +344,19 @@ pub enum PlanError {
         /// The device or interrupt.
         source_name: String,
     },
+    /// The kernel cannot enforce the contract of a topic.
+    #[error(
+        "domain \"{domain}\": the kernel cannot enforce the contract of topic `{topic}`: {reason}; install nftables on a kernel that \
+         has them, or leave out guard = \"kernel\""
+    )]
+    NoPacketTable {
+        /// The domain.
+        domain: String,
+        /// The topic.
+        topic: String,
+        /// The reason.
+        reason: String,
+    },
     /// The enforcing process is part of the domain.
     #[error(
         "domain \"{domain}\": process {pid} is Tailbound itself, which must not wait for its own reservation"

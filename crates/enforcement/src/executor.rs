@@ -106,6 +106,9 @@ fn previous(kernel: &dyn KernelView, change: &Change) -> io::Result<Previous> {
         Change::SetXenVcpu { domain, vcpu, .. } => Previous::XenVcpu {
             setting: xen_vcpu(kernel, *domain, *vcpu)?,
         },
+        // A table with our name that is there already was left behind by an enforcer whose journal is lost; it is replaced, and
+        // removed in the end as if it had been made now.
+        Change::MakePacketTable { .. } => Previous::Absent,
     })
 }
 
@@ -164,6 +167,7 @@ fn perform(kernel: &mut dyn KernelState, entry: &Entry) -> io::Result<()> {
             },
             _,
         ) => kernel.set_xen_vcpu(*domain, *vcpu, *setting),
+        (Change::MakePacketTable { name, commands }, _) => kernel.make_packet_table(name, commands),
     }
 }
 
@@ -395,6 +399,7 @@ fn restore(
                 false => kernel.set_xen_vcpu(*domain, *vcpu, *setting),
             })
         }
+        (Change::MakePacketTable { name, .. }, _) => kernel.remove_packet_table(name),
         _ => Ok(()),
     };
     match outcome {

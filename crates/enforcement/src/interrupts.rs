@@ -50,7 +50,7 @@ pub(crate) fn awaits_threads(request: &ReservationRequest) -> bool {
 }
 
 /// The plan of a request without a back end's part.
-pub(crate) fn plan_of_device(request: &ReservationRequest) -> Plan {
+pub(crate) fn plan_without_backend(request: &ReservationRequest) -> Plan {
     Plan {
         request: request.clone(),
         changes: Vec::new(),

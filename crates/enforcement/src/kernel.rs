@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use tailbound_linux::interrupts::InterruptParts;
@@ -149,6 +150,18 @@ pub trait KernelView {
     /// # Errors
     /// As [`KernelView::xen_vcpus`].
     fn xen_pools(&self) -> io::Result<Vec<XenPool>>;
+
+    /// The names of the tables of nftables.
+    ///
+    /// # Errors
+    /// There are no nftables here, or what `nft` says.
+    fn packet_tables(&self) -> io::Result<Vec<String>>;
+
+    /// The name of the network interface with an address.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    fn interface_with(&self, address: Ipv4Addr) -> io::Result<String>;
 }
 
 /// Changes the kernel's state: one method per kind of [`crate::Change`].
@@ -203,4 +216,16 @@ pub trait KernelState: KernelView {
     /// # Errors
     /// `NotFound` if its domain has gone; otherwise what `xl` says.
     fn set_xen_vcpu(&mut self, domain: u32, vcpu: u32, setting: VcpuSetting) -> io::Result<()>;
+
+    /// Makes a table of nftables, in place of one of the same name.
+    ///
+    /// # Errors
+    /// What `nft` says.
+    fn make_packet_table(&mut self, name: &str, commands: &[String]) -> io::Result<()>;
+
+    /// Removes a table of nftables.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none of this name; otherwise what `nft` says.
+    fn remove_packet_table(&mut self, name: &str) -> io::Result<()>;
 }

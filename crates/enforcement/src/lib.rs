@@ -27,6 +27,7 @@ mod confinement;
 mod executor;
 mod interrupts;
 mod newcomers;
+mod packet_table;
 mod thaw;
 
 pub use audit::AuditSummary;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 
@@ -11,7 +12,7 @@ use tailbound_linux::interrupts::InterruptParts;
 use tailbound_linux::named_cgroup::{self, NameError};
 use tailbound_linux::process::RunTimes;
 use tailbound_linux::xen::{Vcpu, VcpuSetting, XenPool};
-use tailbound_linux::{interrupts, process, scheduling, xen};
+use tailbound_linux::{interrupts, packet_tables, process, scheduling, xen};
 use tailbound_model::{Cpu, CpuSet};
 use tailbound_time::{Clock, Instant};
 
@@ -161,6 +162,14 @@ impl KernelView for LinuxKernel {
     fn xen_pools(&self) -> io::Result<Vec<XenPool>> {
         xen::pools()
     }
+
+    fn packet_tables(&self) -> io::Result<Vec<String>> {
+        packet_tables::names()
+    }
+
+    fn interface_with(&self, address: Ipv4Addr) -> io::Result<String> {
+        packet_tables::interface_with(address)
+    }
 }
 
 impl KernelState for LinuxKernel {
@@ -212,6 +221,14 @@ impl KernelState for LinuxKernel {
 
     fn set_xen_vcpu(&mut self, domain: u32, vcpu: u32, setting: VcpuSetting) -> io::Result<()> {
         xen::set_vcpu(domain, vcpu, setting)
+    }
+
+    fn make_packet_table(&mut self, name: &str, commands: &[String]) -> io::Result<()> {
+        packet_tables::replace(name, commands)
+    }
+
+    fn remove_packet_table(&mut self, name: &str) -> io::Result<()> {
+        packet_tables::remove(name)
     }
 }
 

@@ -291,9 +291,11 @@ fn processes_of(target: &Target) -> Vec<u32> {
                 .map(|(unified, path)| unified.root.join(path));
             directory.map(processes_of_group).unwrap_or_default()
         }
-        Target::Threads(_) | Target::Machine(_) | Target::XenDomain(_) | Target::Interrupts(_) => {
-            Vec::new()
-        }
+        Target::Threads(_)
+        | Target::Machine(_)
+        | Target::XenDomain(_)
+        | Target::Interrupts(_)
+        | Target::Topics(_) => Vec::new(),
     };
     let processes: BTreeSet<u32> = processes.into_iter().collect();
     let all = with_descendants(&processes).unwrap_or(processes);

@@ -4,6 +4,8 @@ use tailbound_time::Instant;
 
 /// The length of an encoded header, in bytes.
 pub const HEADER_LENGTH: usize = 64;
+/// The longest datagram over IPv4, without the heads of IP and UDP, in bytes.
+pub const LONGEST_DATAGRAM: usize = 65_507;
 const MAGIC: [u8; 2] = *b"tb";
 const VERSION: u8 = 1;
 

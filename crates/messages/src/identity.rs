@@ -1,4 +1,6 @@
-//! The numbers of topics and instances in headers.
+//! The numbers of topics and instances in headers, and the groups of topics.
+
+use std::net::Ipv4Addr;
 
 /// The number of a topic in headers: a hash of its name and of the name of its type, so that a message of another type is
 /// a message of another topic.
@@ -13,6 +15,14 @@ pub fn topic_number(name: &str, type_name: &str) -> u64 {
 /// The number of an instance in headers: a hash of its key, never 0, which is the number of messages without a key.
 pub fn instance_number(key: &[u8]) -> u64 {
     hash(key.iter().copied()).max(1)
+}
+
+/// The multicast group of a topic over UDP: one of the 262,144 from 239.192.0.0 on, by a hash of its name.
+pub fn multicast_group(name: &str) -> Ipv4Addr {
+    const FIRST: u32 = u32::from_be_bytes([239, 192, 0, 0]);
+    const COUNT: u64 = 1 << 18;
+    let number = topic_number(name, "") % COUNT;
+    Ipv4Addr::from_bits(FIRST + u32::try_from(number).unwrap_or(0))
 }
 
 fn hash(bytes: impl Iterator<Item = u8>) -> u64 {

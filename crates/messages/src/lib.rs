@@ -19,8 +19,10 @@ mod regulator;
 
 pub use circle::circle;
 pub use contract::{Contract, ContractFault, ExcessRule};
-pub use header::{HEADER_LENGTH, HeaderError, HopFault, MessageHeader, MessageKind, take_hop};
-pub use identity::{instance_number, topic_number};
+pub use header::{
+    HEADER_LENGTH, HeaderError, HopFault, LONGEST_DATAGRAM, MessageHeader, MessageKind, take_hop,
+};
+pub use identity::{instance_number, multicast_group, topic_number};
 pub use publisher_track::SubscriberEvent;
 pub use quality::{Liveliness, Quality, Reliability};
 pub use reception::{Judgement, Reception, ReceptionCounts, ReceptionTerms};

@@ -40,7 +40,8 @@ pub(crate) fn authority(
             | Target::Cgroup(_)
             | Target::NamedCgroup(_)
             | Target::XenDomain(_)
-            | Target::Interrupts(_) => false,
+            | Target::Interrupts(_)
+            | Target::Topics(_) => false,
         };
         match peer.uid == 0 || peer.uid == own || is_member {
             true => Ok(()),

@@ -22,7 +22,7 @@ const FEATURES: [(&str, &str); 4] = [
 /// | `shared-memory` (feature `iceoryx2`) | the name of the data space on this host |
 /// | `zeromq` (feature `zeromq`) | the name of the data space on this host |
 /// | `zenoh` (feature `zenoh`) | the addresses with ports at which the programs listen, one each, with commas between |
-/// | `cyclone-dds` (feature `cyclone`) | the address of an interface, with `/` and the number of the domain if that is not 0 |
+/// | `cyclone-dds` (feature `cyclone`) | the address of an interface and the number of a domain: `127.0.0.1:0` |
 ///
 /// # Errors
 /// If the address is none of the transport's, or the kernel or the middleware refuses.
@@ -74,16 +74,17 @@ fn udp(address: &str) -> Result<Box<dyn Transport>, TransportError> {
 
 #[cfg(feature = "cyclone")]
 fn cyclone(address: &str) -> Result<Box<dyn Transport>, TransportError> {
-    let (interface, domain) = address.split_once('/').unwrap_or((address, "0"));
-    let (Ok(interface), Ok(domain)) = (interface.parse(), domain.parse()) else {
+    // The number of the domain stands in the place of a port.
+    let Ok(address) = address.parse::<std::net::SocketAddrV4>() else {
         return Err(TransportError::Refused {
             transport: "cyclone-dds",
             attempt: format!("use the address `{address}`"),
-            reason: "the IPv4 address of an interface is needed, such as 127.0.0.1, or 127.0.0.1/7 for domain 7"
+            reason: "an IPv4 address and the number of a domain are needed, such as 127.0.0.1:0"
                 .to_owned(),
         });
     };
-    Ok(Box::new(crate::CycloneDds::join(domain, interface)?))
+    let joined = crate::CycloneDds::join(address.port().into(), *address.ip())?;
+    Ok(Box::new(joined))
 }
 
 #[cfg(feature = "zenoh")]
@@ -118,12 +119,12 @@ mod tests {
             assert!(refused.to_string().contains(remedy), "{refused}");
         }
         #[cfg(feature = "cyclone")]
-        for address in ["lo", "127.0.0.1/x"] {
+        for address in ["lo", "127.0.0.1"] {
             let refused = named_transport("cyclone-dds", address)
                 .unwrap()
                 .err()
                 .unwrap();
-            assert!(refused.to_string().contains("127.0.0.1/7"), "{refused}");
+            assert!(refused.to_string().contains("127.0.0.1:0"), "{refused}");
         }
     }
 

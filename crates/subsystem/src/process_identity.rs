@@ -19,7 +19,8 @@ pub fn numbers_of(target: &Target) -> &[u32] {
         Target::Cgroup(_)
         | Target::NamedCgroup(_)
         | Target::XenDomain(_)
-        | Target::Interrupts(_) => &[],
+        | Target::Interrupts(_)
+        | Target::Topics(_) => &[],
     }
 }
 

@@ -101,7 +101,7 @@ mod tests {
             text.contains("transport = \"udp\" at topics.image"),
             "{text}"
         );
-        let text = absent("image", TransportKind::Zenoh).to_string();
+        let text = absent("image", TransportKind::RustDds).to_string();
         assert!(!text.contains("--features"), "{text}");
     }
 }

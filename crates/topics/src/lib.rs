@@ -7,6 +7,7 @@
 mod chain_check;
 mod chain_links;
 mod chains;
+mod datagram_limit;
 mod routes;
 mod task_name;
 mod topic_check;
@@ -15,7 +16,8 @@ mod traffic;
 
 pub use chain_links::{ChainLink, PathFault, ReadRule};
 pub use chains::{Chain, Chains};
+pub use datagram_limit::{DatagramLimit, RateUnit, TokenBucket};
 pub use routes::{MessageForm, RouteDescription, Routes};
 pub use task_name::TaskName;
-pub use topics::{Delay, TopicDescription, Topics, TransportKind};
+pub use topics::{Delay, TopicDescription, TopicGuard, Topics, TransportKind};
 pub use traffic::{Excess, Traffic};

@@ -1,13 +1,16 @@
 //! The checks of `[topics]` against the rest of the description.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
-use tailbound_messages::Contract;
+use tailbound_messages::{Contract, ExcessRule};
 use tailbound_model::{ArrivalCurve, Arrivals, Check, KeyPath, Section, Task};
 use tailbound_time::Duration;
 
-use crate::{TaskName, TopicDescription, Topics, Traffic, TransportKind};
+use crate::{TaskName, TopicDescription, TopicGuard, Topics, Traffic, TransportKind};
+
+/// The highest number of a domain of DDS: beyond it the port numbers of DDS end.
+const HIGHEST_DDS_DOMAIN: u16 = 230;
 
 impl Section for Topics {
     const KEY: &'static str = "topics";
@@ -24,6 +27,7 @@ impl Section for Topics {
                 }
             }
             reach(check, &place, topic);
+            guard(check, &place.key("guard"), topic);
             promises(check, &place, topic);
         }
         data_spaces(self, check);
@@ -61,6 +65,16 @@ fn address_fits(check: &mut Check<'_>, here: &KeyPath, transport: TransportKind,
             format!("\"{address}\" is no interface with a port"),
             "write the address or the name of the interface, such as \"127.0.0.1:7410\" or \"eth0:7410\"",
         ),
+        TransportKind::CycloneDds if !is_dds_address(address) => check.error(
+            here,
+            format!("\"{address}\" is no IPv4 address with the number of a domain"),
+            "write the address of the interface and a domain from 0 to 230, such as \"127.0.0.1:0\"",
+        ),
+        TransportKind::Zenoh if !are_addresses(address) => check.error(
+            here,
+            format!("\"{address}\" is no list of addresses with ports"),
+            "write an address for each program, such as \"127.0.0.1:7447,127.0.0.1:7448\"",
+        ),
         TransportKind::SharedMemory | TransportKind::Zeromq
             if address.is_empty() || address.len() > 32 || !address.chars().all(is_plain) =>
         {
@@ -89,6 +103,17 @@ fn is_interface_with_port(address: &str) -> bool {
         && !interface.starts_with(|letter: char| letter.is_ascii_digit());
     let is_interface = is_name || interface.parse::<Ipv4Addr>().is_ok();
     is_interface && port.parse::<u16>().is_ok_and(|port| port > 0)
+}
+
+fn are_addresses(list: &str) -> bool {
+    let mut addresses = list.split(',');
+    addresses.all(|address| address.trim().parse::<SocketAddr>().is_ok())
+}
+
+/// Whether an address is that of an interface with the number of a domain of DDS.
+fn is_dds_address(address: &str) -> bool {
+    let address: Result<SocketAddrV4, _> = address.parse();
+    address.is_ok_and(|address| address.port() <= HIGHEST_DDS_DOMAIN)
 }
 
 /// The domain in whose memory the messages of a topic are, where they stay in one program.
@@ -331,6 +356,45 @@ fn publisher_keeps(
             ),
             "raise `bytes`, or leave it out",
         );
+    }
+}
+
+/// Complains of a guard by the kernel that has nothing to enforce.
+fn guard(check: &mut Check<'_>, here: &KeyPath, topic: &TopicDescription) {
+    if topic.guard != TopicGuard::Kernel {
+        return;
+    }
+    if topic.transport != TransportKind::Udp {
+        check.error(
+            here,
+            format!(
+                "the kernel sees no messages of transport `{}`",
+                topic.transport.name()
+            ),
+            "write transport = \"udp\", or leave `guard` out",
+        );
+    } else if topic
+        .address()
+        .is_some_and(|address| address.parse::<SocketAddrV4>().is_err())
+    {
+        check.error(
+            here,
+            "the rules of the kernel need the interface by its address",
+            "write address = \"ADDRESS:PORT\", such as \"192.0.2.1:7410\", or leave `guard` out",
+        );
+    }
+    match topic.contract {
+        None => check.error(
+            here,
+            "there is no contract to enforce",
+            "add a `contract`, or leave `guard` out",
+        ),
+        Some(contract) if contract.violation == ExcessRule::HoldBack => check.error(
+            here,
+            "the kernel drops what is beyond the contract, and the contract says that it is held back",
+            "write violation = \"drop\" in the contract, or leave `guard` out",
+        ),
+        Some(_) => {}
     }
 }
 

@@ -40,9 +40,11 @@ pub struct TopicDescription {
     /// The name in its data space, which is its transport and address; by default the name of the table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The place of the data space. For the transport `udp`, the IPv4 address of the network interface and the port of the
-    /// datagrams, as `ADDRESS:PORT`: each topic has a multicast group of its own there; by default 127.0.0.1:7410, which stays
-    /// on the host. For `shared-memory` and `zeromq`, the name of the data space on the host, by default `tailbound`.
+    /// The place of the data space. For the transport `udp`, the name or the IPv4 address of the network interface and the port
+    /// of the datagrams, as `eth0:7410` or `127.0.0.1:7410`: each topic has a multicast group of its own there; by default 127.0.0.1:7410, which stays
+    /// on the host. For `shared-memory` and `zeromq`, the name of the data space on the host, by default `tailbound`. For
+    /// `cyclone-dds`, the address of the interface and the number of the domain, by default 127.0.0.1:0. For `zenoh`, an
+    /// address with a port for each program, with commas between.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// The qualities of delivery.
@@ -51,6 +53,9 @@ pub struct TopicDescription {
     /// The traffic that each publisher may cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contract: Option<Contract>,
+    /// The place where the contract is enforced for senders that do not keep it.
+    #[serde(default, skip_serializing_if = "TopicGuard::is_library")]
+    pub guard: TopicGuard,
     /// The time that the transport takes, for analysis and simulation; none if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Delay>,
@@ -65,6 +70,24 @@ pub struct Delay {
     pub least: Duration,
     /// The longest time.
     pub most: Duration,
+}
+
+/// The place where a contract is enforced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TopicGuard {
+    /// The library of each subscriber, which receives a message before it drops it.
+    #[default]
+    Library,
+    /// The kernel of each subscriber's host, too, on the network interface: what is beyond the contract reaches no socket
+    /// (transport `udp`, by nftables). It is in force with the reservations of the description.
+    Kernel,
+}
+
+impl TopicGuard {
+    fn is_library(&self) -> bool {
+        *self == Self::Library
+    }
 }
 
 /// What carries messages.
@@ -103,10 +126,10 @@ pub enum TransportKind {
 
 /// The interface and port of datagrams where a topic names none.
 const UDP_ADDRESS: &str = "127.0.0.1:7410";
+/// The interface and the domain of DDS where a topic names none.
+const DDS_ADDRESS: &str = "127.0.0.1:0";
 /// The data space on a host where a topic names none.
 const SPACE_NAME: &str = "tailbound";
-/// The interface over which Cyclone DDS speaks where a topic names none.
-const INTERFACE: &str = "127.0.0.1";
 /// The addresses of the programs that speak Zenoh where a topic names none.
 const ZENOH_ADDRESSES: &str = "127.0.0.1:7447,127.0.0.1:7448,127.0.0.1:7449,127.0.0.1:7450";
 
@@ -129,7 +152,7 @@ impl TransportKind {
         match self {
             Self::Udp => Some(UDP_ADDRESS),
             Self::SharedMemory | Self::Zeromq => Some(SPACE_NAME),
-            Self::CycloneDds => Some(INTERFACE),
+            Self::CycloneDds => Some(DDS_ADDRESS),
             Self::Zenoh => Some(ZENOH_ADDRESSES),
             Self::InProcess | Self::RustDds => None,
         }

@@ -27,4 +27,5 @@ mod programs;
 mod protocols;
 mod systemd;
 mod top;
+mod topics;
 mod trace_faults;

@@ -96,7 +96,8 @@ impl Backend for DsFreeze {
                 let cpus = cpus_of_group(request)?;
                 group_of_processes(request, cpus, root, &members, view, &mut changes)?
             }
-            Target::Interrupts(_) => {
+            // Topics have no members, so that they have been refused by now.
+            Target::Interrupts(_) | Target::Topics(_) => {
                 group_of_kernel_threads(request, root, &members, &mut changes)?
             }
             Target::Threads(_) | Target::Machine(_) => {

@@ -125,6 +125,13 @@ impl TargetMembers {
             Target::Cgroup(path) | Target::NamedCgroup(NamedCgroup { cgroup: path, .. }) => {
                 Self::of_cgroup(request, path, v2_root, view)?
             }
+            Target::Topics(_) => {
+                return Err(not_supported(
+                    request,
+                    "gives datagrams no CPU time",
+                    "leave the back end to `none`",
+                ));
+            }
             Target::XenDomain(name) => {
                 return Err(not_supported(
                     request,

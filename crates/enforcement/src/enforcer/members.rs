@@ -43,8 +43,12 @@ pub struct Probe {
 impl Probe {
     fn of(held: &HeldDomain, v2_root: Option<&Path>) -> Option<Self> {
         let request = &held.request;
-        // A device has no members that come and go.
-        if matches!(request.target, Target::XenDomain(_) | Target::Interrupts(_)) {
+        // Devices and topics have no members that come and go.
+        let is_without_members = matches!(
+            request.target,
+            Target::XenDomain(_) | Target::Interrupts(_) | Target::Topics(_)
+        );
+        if is_without_members {
             return None;
         }
         let home = v2_root.zip(request.target.cgroup()).map(|(root, path)| {

@@ -17,6 +17,7 @@ mod replacements;
 mod shared_budgets;
 mod stage;
 mod thread_order;
+mod topics;
 mod traits;
 mod units;
 mod xen;

@@ -14,16 +14,13 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 
 use tailbound_linux::datagrams::{bind_shared, grow_receive_buffer};
-use tailbound_messages::topic_number;
+use tailbound_messages::{LONGEST_DATAGRAM, multicast_group};
 
 use crate::data_space::longest_message;
 use crate::{Receiver, Sender, Topic, Transport, TransportError, TransportTraits};
 
 /// The name of the transport in descriptions and errors.
 const NAME: &str = "udp";
-
-/// The longest datagram over IPv4, without the headers of IP and UDP, in bytes.
-const LONGEST_DATAGRAM: usize = 65_507;
 
 /// The most memory for messages that wait for one subscriber, in bytes.
 const MOST_MEMORY: usize = 256 << 20;
@@ -199,10 +196,7 @@ fn give_room(socket: &UdpSocket, topic: &Topic) -> Result<usize, TransportError>
 }
 
 fn group(topic: &Topic) -> Ipv4Addr {
-    const FIRST: u32 = u32::from_be_bytes([239, 192, 0, 0]);
-    const COUNT: u64 = 1 << 18;
-    let number = topic_number(&topic.name, "") % COUNT;
-    Ipv4Addr::from_bits(FIRST + u32::try_from(number).unwrap_or(0))
+    multicast_group(&topic.name)
 }
 
 fn refused(attempt: String, reason: impl ToString) -> TransportError {

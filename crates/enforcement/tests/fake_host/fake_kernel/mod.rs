@@ -15,6 +15,7 @@ mod xen;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -41,6 +42,9 @@ pub const CPUSET_ROOT: &str = "/cpuset";
 
 /// The file that stands for the mark of a cgroup that is left to its processes.
 pub const DELEGATION_MARK: &str = "user.delegate";
+
+/// The address of the device "eth0".
+pub const DEVICE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
 /// How many CPUs there are.
 const CPUS: u32 = 4;
@@ -75,6 +79,8 @@ pub struct FakeState {
     pub vcpus: Vec<Vcpu>,
     /// The cgroups of units and containers.
     pub names: BTreeMap<CgroupName, PathBuf>,
+    /// The tables of nftables with their commands; `None` on a host without nftables.
+    pub packet_tables: Option<BTreeMap<String, Vec<String>>>,
 }
 
 #[derive(Debug, Default)]
@@ -100,6 +106,7 @@ impl FakeKernel {
         {
             let mut inside = kernel.lock();
             inside.own = 1;
+            inside.state.packet_tables = Some(BTreeMap::new());
             for root in [V2_ROOT, CPU_ROOT, CPUSET_ROOT] {
                 let mut files = default_files(Path::new(root));
                 if root == CPUSET_ROOT {
@@ -523,6 +530,20 @@ impl KernelView for FakeKernel {
     fn xen_pools(&self) -> io::Result<Vec<XenPool>> {
         Ok(xen::pools())
     }
+
+    fn packet_tables(&self) -> io::Result<Vec<String>> {
+        let inside = self.lock();
+        let tables = inside.state.packet_tables.as_ref();
+        let tables = tables.ok_or_else(|| io::Error::other("cannot run nft"))?;
+        Ok(tables.keys().cloned().collect())
+    }
+
+    fn interface_with(&self, address: Ipv4Addr) -> io::Result<String> {
+        match address == DEVICE_ADDRESS {
+            true => Ok("eth0".to_owned()),
+            false => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
 }
 
 impl KernelState for FakeKernel {
@@ -636,5 +657,22 @@ impl KernelState for FakeKernel {
 
     fn set_xen_vcpu(&mut self, domain: u32, vcpu: u32, setting: VcpuSetting) -> io::Result<()> {
         self.write(|state| xen::set(&mut state.vcpus, domain, vcpu, setting))
+    }
+
+    fn make_packet_table(&mut self, name: &str, commands: &[String]) -> io::Result<()> {
+        self.write(|state| {
+            let tables = state.packet_tables.as_mut();
+            let tables = tables.ok_or_else(|| io::Error::other("cannot run nft"))?;
+            tables.insert(name.to_owned(), commands.to_vec());
+            Ok(())
+        })
+    }
+
+    fn remove_packet_table(&mut self, name: &str) -> io::Result<()> {
+        self.write(|state| {
+            let tables = state.packet_tables.as_mut();
+            let removed = tables.and_then(|tables| tables.remove(name));
+            removed.map(drop).ok_or(io::ErrorKind::NotFound.into())
+        })
     }
 }
