@@ -87,7 +87,9 @@ fn rules(table: &str, place: usize, limit: &DatagramLimit, interface: Option<&st
         commands.push(set(&volumes));
         commands.push(of_each(&volumes, &over(bytes, "bytes")));
     }
-    let all = over(limit.datagrams.times(limit.publishers), "packets");
+    // A flood takes the share of one sender, and leaves theirs to the publishers.
+    let senders = limit.publishers.saturating_add(1);
+    let all = over(limit.datagrams.times(senders), "packets");
     commands.push(format!("add rule inet {table} {chain} {all} counter drop"));
     let at = interface.map_or(String::new(), |name| format!("iifname \"{name}\" "));
     commands.push(format!(

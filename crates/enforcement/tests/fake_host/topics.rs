@@ -88,6 +88,8 @@ fn each_domain_that_subscribes_gets_a_table_of_the_topics_that_the_kernel_guards
         "udp length > 1072 counter drop",
         // Two messages and a farewell in 20 ms, and as many that the network delayed.
         "ip saddr . udp sport limit rate over 150/second burst 6 packets } counter drop",
+        // The publisher, and one sender more.
+        "topic-0 limit rate over 300/second burst 12 packets counter drop",
         "limit rate over 118600 bytes/second burst 4744 bytes } counter drop",
         &format!("iifname \"eth0\" ip daddr {group} udp dport 7410 jump topic-0"),
     ] {
