@@ -12,6 +12,7 @@ use tailbound_model::{Builtin, Description, Domain, Members, Scheduling};
 
 use crate::ExperimentError;
 use crate::chain_runs::job_folder;
+use crate::port_set::PortSet;
 
 /// How long a program may take to end after SIGTERM before it is killed.
 const PATIENCE_STEPS: u32 = 40;
@@ -47,7 +48,7 @@ struct Started {
 }
 
 impl Programs {
-    /// Starts what `domain` describes, on its CPUs and under the kernel's default scheduling, or
+    /// Starts what `domain` describes, on its CPUs, under the kernel's default scheduling and with its ports, or
     /// attaches to what it names.
     ///
     /// # Errors
@@ -56,7 +57,7 @@ impl Programs {
         description: &Description,
         name: &str,
         domain: &Domain,
-        surroundings: &Surroundings,
+        (surroundings, ports): (&Surroundings, &PortSet),
     ) -> Result<Self, ExperimentError> {
         let mut programs = Self {
             domain: name.into(),
@@ -70,7 +71,7 @@ impl Programs {
         let words = command_line(description, name, domain, surroundings)?;
         let cpus: BTreeSet<u32> = domain.allowed_cpus().iter().map(|cpu| cpu.0).collect();
         for instance in 0..instances {
-            programs.start_one(&words, &cpus, instance, surroundings)?;
+            programs.start_one(&words, &cpus, instance, (surroundings, ports))?;
         }
         Ok(programs)
     }
@@ -80,7 +81,7 @@ impl Programs {
         words: &[String],
         cpus: &BTreeSet<u32>,
         instance: u32,
-        surroundings: &Surroundings,
+        (surroundings, ports): (&Surroundings, &PortSet),
     ) -> Result<(), ExperimentError> {
         let logs = surroundings.out.join("logs");
         let log = logs.join(format!("{}-{instance}.log", self.domain));
@@ -103,6 +104,7 @@ impl Programs {
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(errors);
+        ports.give(&self.domain, &mut command);
         let child = spawn::spawn_on(&mut command, cpus).map_err(|cause| {
             let remedy = match cause.kind() {
                 std::io::ErrorKind::NotFound => format!("install {program}, or give its full path"),
