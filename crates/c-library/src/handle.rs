@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::{Mutex, TryLockError};
 
-use crate::status::{Failure, Status, call};
+use crate::status::{CallFailure, Status, call};
 
 /// A value behind a pointer of C. One call at a time uses the value; the next one is refused.
 #[derive(Debug)]
@@ -15,9 +15,11 @@ pub(crate) struct Handle<T> {
 ///
 /// # Safety
 /// `place` is null, or a pointer may be written there.
-pub(crate) unsafe fn store<T>(place: *mut *mut Handle<T>, value: T) -> Result<c_int, Failure> {
+pub(crate) unsafe fn store<T>(place: *mut *mut Handle<T>, value: T) -> Result<c_int, CallFailure> {
     if place.is_null() {
-        return Err(Failure::invalid("there is no place for the handle: NULL"));
+        return Err(CallFailure::invalid(
+            "there is no place for the handle: NULL",
+        ));
     }
     let value = Mutex::new(value);
     // SAFETY: the caller promises that a pointer may be written there.
@@ -31,8 +33,8 @@ pub(crate) unsafe fn store<T>(place: *mut *mut Handle<T>, value: T) -> Result<c_
 /// `handle` is null, or came from [`store`] and was not closed.
 pub(crate) unsafe fn with<T>(
     handle: *const Handle<T>,
-    body: impl FnOnce(&mut T) -> Result<c_int, Failure>,
-) -> Result<c_int, Failure> {
+    body: impl FnOnce(&mut T) -> Result<c_int, CallFailure>,
+) -> Result<c_int, CallFailure> {
     // SAFETY: as promised; a handle lives until it is closed.
     let handle = unsafe { handle.as_ref() };
     let handle = handle.ok_or_else(no_handle)?;
@@ -49,8 +51,8 @@ pub(crate) unsafe fn with<T>(
 /// As of [`with`].
 pub(crate) unsafe fn with_shared<T>(
     handle: *const Handle<T>,
-    body: impl FnOnce(&mut T) -> Result<c_int, Failure>,
-) -> Result<c_int, Failure> {
+    body: impl FnOnce(&mut T) -> Result<c_int, CallFailure>,
+) -> Result<c_int, CallFailure> {
     // SAFETY: as promised; a handle lives until it is closed.
     let handle = unsafe { handle.as_ref() };
     let handle = handle.ok_or_else(no_handle)?;
@@ -64,7 +66,7 @@ pub(crate) unsafe fn with_shared<T>(
 ///
 /// # Safety
 /// As of [`with`].
-pub(crate) unsafe fn take<T>(handle: *mut Handle<T>) -> Result<T, Failure> {
+pub(crate) unsafe fn take<T>(handle: *mut Handle<T>) -> Result<T, CallFailure> {
     // SAFETY: as promised.
     let in_use = unsafe { handle.as_ref() }
         .ok_or_else(no_handle)?
@@ -94,19 +96,19 @@ pub(crate) unsafe fn close<T>(handle: *mut Handle<T>) -> c_int {
     })
 }
 
-fn busy() -> Failure {
-    Failure::new(
+fn busy() -> CallFailure {
+    CallFailure::new(
         Status::Busy,
         "the handle is in use by another call, of another thread or around this callback",
     )
 }
 
-fn no_handle() -> Failure {
-    Failure::invalid("there is no handle: NULL")
+fn no_handle() -> CallFailure {
+    CallFailure::invalid("there is no handle: NULL")
 }
 
-fn failed_before() -> Failure {
-    Failure::new(
+fn failed_before() -> CallFailure {
+    CallFailure::new(
         Status::Internal,
         "an earlier call with this handle failed within the library; close the handle",
     )

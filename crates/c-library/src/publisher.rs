@@ -9,7 +9,7 @@ use crate::handle::{self, Handle};
 use crate::input;
 use crate::layout::TopicLayout;
 use crate::space::Space;
-use crate::status::{Failure, call};
+use crate::status::{CallFailure, call};
 use crate::topic::topic;
 
 type PublisherHandle = Handle<Publisher>;
@@ -137,8 +137,8 @@ unsafe extern "C" fn tailbound_publisher_close(publisher: *mut PublisherHandle) 
 /// As of [`handle::with`].
 unsafe fn publish(
     publisher: *const PublisherHandle,
-    body: impl FnOnce(&mut Publisher) -> Result<(), Failure>,
-) -> Result<c_int, Failure> {
+    body: impl FnOnce(&mut Publisher) -> Result<(), CallFailure>,
+) -> Result<c_int, CallFailure> {
     // SAFETY: as promised.
     unsafe { handle::with(publisher, |publisher| body(publisher).map(|()| 0)) }
 }

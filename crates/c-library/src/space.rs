@@ -12,7 +12,7 @@ use tailbound_pubsub::{DataSpace, InProcess, SharedClock, Transport, Udp, UdpRou
 use crate::handle::{self, Handle};
 use crate::input;
 use crate::layout::{UdpRouteLayout, ZeroMqRouteLayout};
-use crate::status::{Failure, call};
+use crate::status::{CallFailure, call};
 
 pub(crate) type Space = Handle<DataSpace>;
 
@@ -41,7 +41,7 @@ unsafe extern "C" fn tailbound_space_open_udp_multicast(
             let text = format!(
                 "port {port} and {hops} hops: write a port from 1 to 65535, and 1 to 255 hops"
             );
-            return Err(Failure::invalid(text));
+            return Err(CallFailure::invalid(text));
         }
         let transport = Udp::multicast(interface, port).with_hops(hops);
         // SAFETY: the header demands NULL or a place for a pointer.
@@ -142,11 +142,11 @@ fn over(transport: impl Transport + 'static, clock: SharedClock) -> DataSpace {
     DataSpace::over(Box::new(transport), clock)
 }
 
-fn clock_of(number: c_int) -> Result<SharedClock, Failure> {
+fn clock_of(number: c_int) -> Result<SharedClock, CallFailure> {
     match number {
         0 => Ok(Arc::new(Monotonic)),
         1 => Ok(Arc::new(WallClock)),
-        other => Err(Failure::invalid(format!(
+        other => Err(CallFailure::invalid(format!(
             "clock {other}: write TAILBOUND_CLOCK_MONOTONIC or TAILBOUND_CLOCK_WALL"
         ))),
     }
@@ -156,11 +156,11 @@ fn clock_of(number: c_int) -> Result<SharedClock, Failure> {
 ///
 /// # Safety
 /// `text` is null or ends with a zero.
-unsafe fn address<T: FromStr>(text: *const c_char, subject: &str) -> Result<T, Failure> {
+unsafe fn address<T: FromStr>(text: *const c_char, subject: &str) -> Result<T, CallFailure> {
     // SAFETY: as promised.
     let text = unsafe { input::text(text, subject) }?;
     text.parse().map_err(|_| {
-        Failure::invalid(format!(
+        CallFailure::invalid(format!(
             "{subject} is \"{text}\"; write an IPv4 address such as 127.0.0.1, with a port where one is needed, such as \
              127.0.0.1:7400"
         ))
@@ -175,7 +175,7 @@ unsafe fn addresses<T: FromStr>(
     first: *const *const c_char,
     count: usize,
     subject: &str,
-) -> Result<Vec<T>, Failure> {
+) -> Result<Vec<T>, CallFailure> {
     // SAFETY: as promised.
     let texts = unsafe { input::array(first, count, subject) }?;
     // SAFETY: as promised.
@@ -184,23 +184,23 @@ unsafe fn addresses<T: FromStr>(
 }
 
 #[cfg(feature = "iceoryx2")]
-fn shared_memory(name: &str) -> Result<DataSpace, Failure> {
+fn shared_memory(name: &str) -> Result<DataSpace, CallFailure> {
     let transport = tailbound_pubsub::SharedMemory::join(name)?;
     Ok(over(transport, Arc::new(Monotonic)))
 }
 
 #[cfg(not(feature = "iceoryx2"))]
-fn shared_memory(_name: &str) -> Result<DataSpace, Failure> {
+fn shared_memory(_name: &str) -> Result<DataSpace, CallFailure> {
     Err(absent("shared memory", "iceoryx2"))
 }
 
 #[cfg(feature = "zeromq")]
-fn zero_mq_on_host(name: &str, clock: SharedClock) -> Result<DataSpace, Failure> {
+fn zero_mq_on_host(name: &str, clock: SharedClock) -> Result<DataSpace, CallFailure> {
     Ok(over(tailbound_pubsub::ZeroMq::on_host(name)?, clock))
 }
 
 #[cfg(not(feature = "zeromq"))]
-fn zero_mq_on_host(_name: &str, _clock: SharedClock) -> Result<DataSpace, Failure> {
+fn zero_mq_on_host(_name: &str, _clock: SharedClock) -> Result<DataSpace, CallFailure> {
     Err(absent("ZeroMQ", "zeromq"))
 }
 
@@ -210,7 +210,7 @@ fn zero_mq_on_host(_name: &str, _clock: SharedClock) -> Result<DataSpace, Failur
 unsafe fn zero_mq_over_tcp(
     layouts: &[ZeroMqRouteLayout],
     clock: SharedClock,
-) -> Result<DataSpace, Failure> {
+) -> Result<DataSpace, CallFailure> {
     use tailbound_pubsub::{ZeroMq, ZeroMqRoute};
     let mut routes = BTreeMap::new();
     for layout in layouts {
@@ -241,14 +241,14 @@ unsafe fn zero_mq_over_tcp(
 unsafe fn zero_mq_over_tcp(
     _layouts: &[ZeroMqRouteLayout],
     _clock: SharedClock,
-) -> Result<DataSpace, Failure> {
+) -> Result<DataSpace, CallFailure> {
     Err(absent("ZeroMQ", "zeromq"))
 }
 
 #[cfg(not(all(feature = "iceoryx2", feature = "zeromq")))]
-fn absent(transport: &str, feature: &str) -> Failure {
+fn absent(transport: &str, feature: &str) -> CallFailure {
     let text = format!(
         "this library has no topics over {transport}: build crate tailbound-c-library with --features {feature}"
     );
-    Failure::new(crate::Status::Absent, text)
+    CallFailure::new(crate::Status::Absent, text)
 }

@@ -29,11 +29,19 @@ pub enum Status {
     Absent = -8,
     /// An error of the library itself. The handle is of no more use.
     Internal = -9,
+    /// The program inherited no such port, or the descriptor is of no port.
+    NoPort = -10,
+    /// As many messages wait as the port holds.
+    Full = -11,
+    /// The writer wrote so often during the read that no message stayed in place.
+    Overtaken = -12,
+    /// The other side of the port wrote what cannot be.
+    Garbled = -13,
 }
 
 impl Status {
     /// Every status.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::Invalid,
         Self::Busy,
         Self::Lacks,
@@ -43,6 +51,10 @@ impl Status {
         Self::Refused,
         Self::Absent,
         Self::Internal,
+        Self::NoPort,
+        Self::Full,
+        Self::Overtaken,
+        Self::Garbled,
     ];
 
     /// The name in the header, without `TAILBOUND_`.
@@ -57,18 +69,22 @@ impl Status {
             Self::Refused => c"REFUSED",
             Self::Absent => c"ABSENT",
             Self::Internal => c"INTERNAL",
+            Self::NoPort => c"NO_PORT",
+            Self::Full => c"FULL",
+            Self::Overtaken => c"OVERTAKEN",
+            Self::Garbled => c"GARBLED",
         }
     }
 }
 
 /// A failure on its way to the caller.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CallFailure {
     pub(crate) status: Status,
     pub(crate) text: String,
 }
 
-impl Failure {
+impl CallFailure {
     pub(crate) fn new(status: Status, text: impl Into<String>) -> Self {
         let text = text.into();
         Self { status, text }
@@ -79,7 +95,7 @@ impl Failure {
     }
 }
 
-impl From<TransportError> for Failure {
+impl From<TransportError> for CallFailure {
     fn from(error: TransportError) -> Self {
         let status = match &error {
             TransportError::Lacks { .. } => Status::Lacks,
@@ -90,7 +106,7 @@ impl From<TransportError> for Failure {
     }
 }
 
-impl From<PublishError> for Failure {
+impl From<PublishError> for CallFailure {
     fn from(error: PublishError) -> Self {
         let status = match error {
             PublishError::Transport(error) => return error.into(),
@@ -107,12 +123,12 @@ thread_local! {
 }
 
 /// Carries out a call: its number, or that of its failure, whose text the thread keeps.
-pub(crate) fn call(body: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
+pub(crate) fn call(body: impl FnOnce() -> Result<c_int, CallFailure>) -> c_int {
     let outcome = catch_unwind(AssertUnwindSafe(body));
     let failure = match outcome {
         Ok(Ok(number)) => return number,
         Ok(Err(failure)) => failure,
-        Err(panic) => Failure::new(Status::Internal, words_of(panic.as_ref())),
+        Err(panic) => CallFailure::new(Status::Internal, words_of(panic.as_ref())),
     };
     let number = failure.status as c_int;
     let text = CString::new(failure.text.replace('\0', " ")).unwrap_or_default();

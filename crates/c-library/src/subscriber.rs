@@ -11,9 +11,9 @@ use tailbound_time::Duration;
 
 use crate::handle::{self, Handle};
 use crate::input;
-use crate::layout::{CountsLayout, EventLayout, MessageLayout, TopicLayout};
+use crate::layout::{CountsLayout, MessageLayout, SubscriberEventLayout, TopicLayout};
 use crate::space::Space;
-use crate::status::{Failure, Status, call};
+use crate::status::{CallFailure, Status, call};
 use crate::topic::topic;
 
 /// A subscriber with the longest payload of its topic.
@@ -33,7 +33,8 @@ pub(crate) struct CallbackThread {
 type ThreadHandle = Handle<CallbackThread>;
 
 type MessageFunction = unsafe extern "C" fn(context: *mut c_void, message: *const MessageLayout);
-type EventFunction = unsafe extern "C" fn(context: *mut c_void, event: *const EventLayout);
+type EventFunction =
+    unsafe extern "C" fn(context: *mut c_void, event: *const SubscriberEventLayout);
 
 /// Makes a subscriber of a topic.
 #[unsafe(no_mangle)]
@@ -66,7 +67,8 @@ unsafe extern "C" fn tailbound_take(
     context: *mut c_void,
 ) -> c_int {
     call(|| {
-        let visit = visit.ok_or_else(|| Failure::invalid("the function for messages is NULL"))?;
+        let visit =
+            visit.ok_or_else(|| CallFailure::invalid("the function for messages is NULL"))?;
         let take = |bounded: &mut BoundedSubscriber| {
             let taken = bounded.subscriber.take(|message| {
                 // SAFETY: the header demands a function for this context.
@@ -90,7 +92,7 @@ unsafe extern "C" fn tailbound_take_copy(
     call(|| {
         if room.is_null() || message.is_null() {
             let text = "the room for the payload, or the place of the message, is NULL";
-            return Err(Failure::invalid(text));
+            return Err(CallFailure::invalid(text));
         }
         let take = |bounded: &mut BoundedSubscriber| {
             if room_length < bounded.longest {
@@ -98,7 +100,7 @@ unsafe extern "C" fn tailbound_take_copy(
                     "there is room for {room_length} bytes, and a message of the topic may have {}",
                     bounded.longest
                 );
-                return Err(Failure::new(Status::TooLong, text));
+                return Err(CallFailure::new(Status::TooLong, text));
             }
             let taken = bounded.subscriber.take(|incoming| {
                 let mut copy = layout_of(incoming);
@@ -128,11 +130,11 @@ unsafe extern "C" fn tailbound_wait(subscriber: *const SubscriberHandle, limit_n
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tailbound_take_event(
     subscriber: *const SubscriberHandle,
-    place: *mut EventLayout,
+    place: *mut SubscriberEventLayout,
 ) -> c_int {
     call(|| {
         if place.is_null() {
-            return Err(Failure::invalid("the place of the event is NULL"));
+            return Err(CallFailure::invalid("the place of the event is NULL"));
         }
         let take = |bounded: &mut BoundedSubscriber| {
             let Some(event) = bounded.subscriber.take_event() else {
@@ -172,9 +174,11 @@ unsafe extern "C" fn tailbound_subscriber_start(
 ) -> c_int {
     call(|| {
         let on_message =
-            on_message.ok_or_else(|| Failure::invalid("the function for messages is NULL"))?;
+            on_message.ok_or_else(|| CallFailure::invalid("the function for messages is NULL"))?;
         if place.is_null() {
-            return Err(Failure::invalid("there is no place for the thread: NULL"));
+            return Err(CallFailure::invalid(
+                "there is no place for the thread: NULL",
+            ));
         }
         let number = Arc::new(OnceLock::new());
         let callbacks = Callbacks {
@@ -192,7 +196,7 @@ unsafe extern "C" fn tailbound_subscriber_start(
             move |event| for_events.event(event),
         );
         let thread = thread.map_err(|error| {
-            Failure::new(
+            CallFailure::new(
                 Status::Refused,
                 format!("the kernel gives no thread: {error}"),
             )
@@ -212,7 +216,7 @@ unsafe extern "C" fn tailbound_subscriber_stop(thread: *mut ThreadHandle) -> c_i
         let check = |thread: &mut CallbackThread| match thread.number.get()
             == Some(&std::thread::current().id())
         {
-            true => Err(Failure::new(
+            true => Err(CallFailure::new(
                 Status::Busy,
                 "a callback cannot end its own thread",
             )),
@@ -277,7 +281,7 @@ fn layout_of(message: &IncomingMessage<'_>) -> MessageLayout {
     }
 }
 
-fn event_layout(event: &SubscriberEvent) -> EventLayout {
+fn event_layout(event: &SubscriberEvent) -> SubscriberEventLayout {
     let (kind, source, count, breach) = match *event {
         SubscriberEvent::Appeared { source } => (1, source, 1, 0),
         SubscriberEvent::MessagesLost { source, messages } => (2, source, messages, 0),
@@ -290,7 +294,7 @@ fn event_layout(event: &SubscriberEvent) -> EventLayout {
         SubscriberEvent::PublisherLost { source } => (5, source, 1, 0),
         SubscriberEvent::PublisherEnded { source } => (6, source, 1, 0),
     };
-    EventLayout {
+    SubscriberEventLayout {
         kind,
         breach,
         source,

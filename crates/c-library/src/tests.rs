@@ -10,7 +10,7 @@ use tailbound_pubsub::{DataSpace, InProcess};
 
 use crate::handle;
 use crate::layout::{ContractLayout, QualityLayout, TopicLayout};
-use crate::status::{Failure, Status, call};
+use crate::status::{CallFailure, Status, call};
 use crate::topic::topic;
 
 /// The text of the last failure of this thread.
@@ -70,7 +70,7 @@ fn a_handle_in_use_is_refused_and_stays_open() {
 
 #[test]
 fn the_text_of_a_failure_belongs_to_its_thread_and_has_no_zero_within() {
-    let fails = || call(|| Err(Failure::invalid("a\0b")));
+    let fails = || call(|| Err(CallFailure::invalid("a\0b")));
     assert_eq!(fails(), Status::Invalid as c_int);
     assert_eq!(last_error(), "a b");
     let of_another = std::thread::spawn(last_error).join().unwrap();

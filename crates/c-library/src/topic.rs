@@ -8,7 +8,7 @@ use tailbound_time::Duration;
 
 use crate::input;
 use crate::layout::{ContractLayout, QualityLayout, TopicLayout};
-use crate::status::{Failure, call};
+use crate::status::{CallFailure, call};
 
 /// Fills a topic with the defaults: for one publisher and one subscriber, without a contract.
 #[unsafe(no_mangle)]
@@ -36,11 +36,11 @@ unsafe extern "C" fn tailbound_topic_init(
 ///
 /// # Safety
 /// `topic` is null or leads to a topic whose texts end with a zero.
-pub(crate) unsafe fn topic(topic: *const TopicLayout) -> Result<Topic, Failure> {
+pub(crate) unsafe fn topic(topic: *const TopicLayout) -> Result<Topic, CallFailure> {
     // SAFETY: as promised.
     let layout = unsafe { input::reference(topic, "the topic") }?;
     if layout.struct_size != size_of::<TopicLayout>() {
-        return Err(Failure::invalid(format!(
+        return Err(CallFailure::invalid(format!(
             "the topic has a struct_size of {} in place of {}: fill it by tailbound_topic_init, and compile with the \
              header of this library",
             layout.struct_size,
@@ -53,14 +53,14 @@ pub(crate) unsafe fn topic(topic: *const TopicLayout) -> Result<Topic, Failure> 
         (name, input::text(layout.type_name, "the name of the type")?)
     };
     if name.is_empty() {
-        return Err(Failure::invalid("the topic has an empty name"));
+        return Err(CallFailure::invalid("the topic has an empty name"));
     }
     if layout.longest == 0 || layout.publishers == 0 || layout.subscribers == 0 {
         let text = format!(
             "topic `{name}` has room for messages of {} bytes, {} publishers and {} subscribers: write at least 1 of each",
             layout.longest, layout.publishers, layout.subscribers
         );
-        return Err(Failure::invalid(text));
+        return Err(CallFailure::invalid(text));
     }
     Ok(Topic {
         publishers: layout.publishers,
@@ -75,7 +75,7 @@ fn some_time(length_ns: u64) -> Option<Duration> {
     (length_ns > 0).then(|| Duration::from_nanos(length_ns))
 }
 
-fn quality(layout: &QualityLayout) -> Result<Quality, Failure> {
+fn quality(layout: &QualityLayout) -> Result<Quality, CallFailure> {
     let reliability = match layout.reliability {
         0 => Reliability::BestEffort,
         1 => Reliability::Reliable,
@@ -91,7 +91,7 @@ fn quality(layout: &QualityLayout) -> Result<Quality, Failure> {
     })
 }
 
-fn contract(layout: &ContractLayout) -> Result<Option<Contract>, Failure> {
+fn contract(layout: &ContractLayout) -> Result<Option<Contract>, CallFailure> {
     if *layout == ContractLayout::default() {
         return Ok(None);
     }
@@ -109,6 +109,6 @@ fn contract(layout: &ContractLayout) -> Result<Option<Contract>, Failure> {
     }))
 }
 
-fn unknown(field: &str, number: u32) -> Failure {
-    Failure::invalid(format!("{field} is {number}; write 0 or 1"))
+fn unknown(field: &str, number: u32) -> CallFailure {
+    CallFailure::invalid(format!("{field} is {number}; write 0 or 1"))
 }
