@@ -27,7 +27,15 @@ enum {
     /* The library was built without this transport. */
     TAILBOUND_ABSENT = -8,
     /* An error of the library. The handle is of no more use but to be closed. */
-    TAILBOUND_INTERNAL = -9
+    TAILBOUND_INTERNAL = -9,
+    /* This program inherited no port of that name, or the descriptor is of no port. */
+    TAILBOUND_NO_PORT = -10,
+    /* As many messages wait as the port holds; the message was not sent. */
+    TAILBOUND_FULL = -11,
+    /* The writer wrote so often during the read that no message stayed in place. */
+    TAILBOUND_OVERTAKEN = -12,
+    /* The other side of the port wrote what cannot be. */
+    TAILBOUND_GARBLED = -13
 };
 
 /* The text of the last failed call of this thread; valid until the next failure of a call of this thread. */

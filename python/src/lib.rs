@@ -12,6 +12,7 @@ mod frequency;
 mod generation;
 mod interfaces;
 mod interruption;
+mod ports;
 mod refusal;
 mod response;
 mod simulation;
@@ -20,6 +21,7 @@ mod sweep;
 mod tasks;
 mod texts;
 mod thesis;
+mod topics;
 
 use pyo3::prelude::*;
 
@@ -30,6 +32,15 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("ENGINE", tailbound_simulator::ENGINE)?;
     module.add("AnalysisError", python.get_type::<refusal::AnalysisError>())?;
+    module.add("PortError", python.get_type::<ports::PortError>())?;
+    module.add_class::<ports::SamplingWriter>()?;
+    module.add_class::<ports::SamplingReader>()?;
+    module.add_class::<ports::QueuingSender>()?;
+    module.add_class::<ports::QueuingReceiver>()?;
+    module.add("TopicError", python.get_type::<topics::TopicError>())?;
+    module.add_class::<topics::TopicSpace>()?;
+    module.add_class::<topics::Publisher>()?;
+    module.add_class::<topics::Subscriber>()?;
     module.add_class::<description::Description>()?;
     module.add_class::<response::Answer>()?;
     module.add_class::<thesis::Discretised>()?;

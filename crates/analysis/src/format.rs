@@ -1,7 +1,7 @@
 //! The format of the descriptions that this system reads.
 
 use tailbound_model::{DescriptionFormat, SectionKind};
-use tailbound_topics::{Chains, Routes, Topics};
+use tailbound_topics::{Chains, Ports, Routes, Topics};
 
 /// The core of the format with the sections of subsystems: a new one is a line here, `SectionKind::of::<S>()`.
 ///
@@ -10,4 +10,5 @@ pub static FORMAT: DescriptionFormat = DescriptionFormat::with(&[
     SectionKind::of::<Topics>(),
     SectionKind::of::<Chains>(),
     SectionKind::of::<Routes>(),
+    SectionKind::of::<Ports>(),
 ]);

@@ -12,7 +12,7 @@ const BEGIN: &str =
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 46] = [
+const SECTIONS: [(&str, &str); 48] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
     ("HostOverheads", "`[hosts.NAME.overheads]`"),
@@ -73,6 +73,8 @@ const SECTIONS: [(&str, &str); 46] = [
     ("Chain", "`[chains.NAME]`"),
     ("Routes", "`[routes]`"),
     ("RouteDescription", "`[routes.NAME]`"),
+    ("Ports", "`[ports]`"),
+    ("PortDescription", "`[ports.NAME]`"),
     ("Experiment", "`[experiment]`"),
     ("Variant", "`[[experiment.variants]]`"),
 ];

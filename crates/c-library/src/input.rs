@@ -88,3 +88,24 @@ pub(crate) unsafe fn array<'a, T>(
     // SAFETY: as promised, and no longer than a slice may be.
     Ok(unsafe { std::slice::from_raw_parts(first, count) })
 }
+
+/// Room for bytes.
+///
+/// # Safety
+/// `first` is null, or leads to `length` bytes that nothing else uses as long as the slice is used.
+pub(crate) unsafe fn room<'a>(
+    first: *mut u8,
+    length: usize,
+    subject: &str,
+) -> Result<&'a mut [u8], CallFailure> {
+    if length == 0 {
+        return Ok(&mut []);
+    }
+    if first.is_null() || length > isize::MAX.unsigned_abs() {
+        return Err(CallFailure::invalid(format!(
+            "{subject} is NULL, or of the length {length}, which no memory has"
+        )));
+    }
+    // SAFETY: as promised. The bytes may be uninitialised in C, where any value of them is one of u8.
+    Ok(unsafe { std::slice::from_raw_parts_mut(first, length) })
+}

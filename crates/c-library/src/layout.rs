@@ -113,7 +113,7 @@ pub struct MessageLayout {
 /// `tailbound_event`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct TopicEventLayout {
+pub struct SubscriberEventLayout {
     /// The kind, by the numbers of the header.
     pub kind: u32,
     /// The limit of the contract that was exceeded; 0 of other kinds.
@@ -150,4 +150,36 @@ pub struct CountsLayout {
     pub expired: u64,
     /// No messages at all.
     pub garbage: u64,
+}
+
+/// `tailbound_sample`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct SampleLayout {
+    /// The number of the message, from 1.
+    pub number: u64,
+    /// Its length in bytes.
+    pub length: usize,
+    /// The time at which it was written.
+    pub written_time_ns: u64,
+    /// The time since then.
+    pub age_ns: u64,
+    /// 1 if it is no older than the port's validity.
+    pub valid: u32,
+}
+
+/// `tailbound_queued_message`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct QueuedMessageLayout {
+    /// The number of the message, from 1, without gaps.
+    pub number: u64,
+    /// Its length in bytes.
+    pub length: usize,
+    /// The time at which it was sent.
+    pub written_time_ns: u64,
+    /// The time since then.
+    pub age_ns: u64,
+    /// The number of messages that wait behind it.
+    pub waiting: u64,
 }

@@ -1,7 +1,7 @@
 //! The library for programs in C and C++: `libtailbound`, with the headers in `libraries/c`.
 //!
-//! Topics cross the border as bytes and numbers. This crate owns the border alone: pointers become references, structures
-//! become the types of [`tailbound_pubsub`], errors become numbers with a text for people. The headers are the reference;
+//! Topics and ports cross the border as bytes and numbers. This crate owns the border alone: pointers become references, structures
+//! become the types of [`tailbound_pubsub`] and [`tailbound_ports`], errors become numbers with a text for people. The headers are the reference;
 //! the tests of this crate hold them against the functions and the layouts here.
 //!
 //! No panic crosses the border, and no call of a handle that another call uses gets through: the second one is refused, from
@@ -13,6 +13,7 @@
 mod handle;
 mod input;
 pub mod layout;
+mod ports;
 mod publisher;
 mod space;
 mod status;

@@ -29,11 +29,19 @@ pub enum Status {
     Absent = -8,
     /// An error of the library itself. The handle is of no more use.
     Internal = -9,
+    /// The program inherited no such port, or the descriptor is of no port.
+    NoPort = -10,
+    /// As many messages wait as the port holds.
+    Full = -11,
+    /// The writer wrote so often during the read that no message stayed in place.
+    Overtaken = -12,
+    /// The other side of the port wrote what cannot be.
+    Garbled = -13,
 }
 
 impl Status {
     /// Every status.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::Invalid,
         Self::Busy,
         Self::Lacks,
@@ -43,6 +51,10 @@ impl Status {
         Self::Refused,
         Self::Absent,
         Self::Internal,
+        Self::NoPort,
+        Self::Full,
+        Self::Overtaken,
+        Self::Garbled,
     ];
 
     /// The name in the header, without `TAILBOUND_`.
@@ -57,6 +69,10 @@ impl Status {
             Self::Refused => c"REFUSED",
             Self::Absent => c"ABSENT",
             Self::Internal => c"INTERNAL",
+            Self::NoPort => c"NO_PORT",
+            Self::Full => c"FULL",
+            Self::Overtaken => c"OVERTAKEN",
+            Self::Garbled => c"GARBLED",
         }
     }
 }

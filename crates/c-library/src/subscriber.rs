@@ -11,7 +11,7 @@ use tailbound_time::Duration;
 
 use crate::handle::{self, Handle};
 use crate::input;
-use crate::layout::{CountsLayout, MessageLayout, TopicEventLayout, TopicLayout};
+use crate::layout::{CountsLayout, MessageLayout, SubscriberEventLayout, TopicLayout};
 use crate::space::Space;
 use crate::status::{CallFailure, Status, call};
 use crate::topic::topic;
@@ -33,7 +33,8 @@ pub(crate) struct CallbackThread {
 type ThreadHandle = Handle<CallbackThread>;
 
 type MessageFunction = unsafe extern "C" fn(context: *mut c_void, message: *const MessageLayout);
-type EventFunction = unsafe extern "C" fn(context: *mut c_void, event: *const TopicEventLayout);
+type EventFunction =
+    unsafe extern "C" fn(context: *mut c_void, event: *const SubscriberEventLayout);
 
 /// Makes a subscriber of a topic.
 #[unsafe(no_mangle)]
@@ -129,7 +130,7 @@ unsafe extern "C" fn tailbound_wait(subscriber: *const SubscriberHandle, limit_n
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tailbound_take_event(
     subscriber: *const SubscriberHandle,
-    place: *mut TopicEventLayout,
+    place: *mut SubscriberEventLayout,
 ) -> c_int {
     call(|| {
         if place.is_null() {
@@ -280,7 +281,7 @@ fn layout_of(message: &IncomingMessage<'_>) -> MessageLayout {
     }
 }
 
-fn event_layout(event: &SubscriberEvent) -> TopicEventLayout {
+fn event_layout(event: &SubscriberEvent) -> SubscriberEventLayout {
     let (kind, source, count, breach) = match *event {
         SubscriberEvent::Appeared { source } => (1, source, 1, 0),
         SubscriberEvent::MessagesLost { source, messages } => (2, source, messages, 0),
@@ -293,7 +294,7 @@ fn event_layout(event: &SubscriberEvent) -> TopicEventLayout {
         SubscriberEvent::PublisherLost { source } => (5, source, 1, 0),
         SubscriberEvent::PublisherEnded { source } => (6, source, 1, 0),
     };
-    TopicEventLayout {
+    SubscriberEventLayout {
         kind,
         breach,
         source,

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use tailbound_c::Status;
 use tailbound_c::layout::{
-    ContractLayout, CountsLayout, EventLayout, MessageLayout, QualityLayout, TopicLayout,
-    UdpRouteLayout, ZeroMqRouteLayout,
+    ContractLayout, CountsLayout, MessageLayout, QualityLayout, QueuedMessageLayout, SampleLayout,
+    SubscriberEventLayout, TopicLayout, UdpRouteLayout, ZeroMqRouteLayout,
 };
 
 use crate::programs::{Language, Linkage, compile, headers, libraries, run};
@@ -29,8 +29,10 @@ fn the_structures_of_the_headers_are_those_of_the_library() {
     layout!(lines, "udp_route", UdpRouteLayout: topic, listen, peers, peer_count);
     layout!(lines, "zeromq_route", ZeroMqRouteLayout: topic, listen, listen_count, publishers, publisher_count);
     layout!(lines, "message", MessageLayout: payload, length, source, sequence, instance, source_time_ns, origin_time_ns, arrival_time_ns, disposes);
-    layout!(lines, "event", EventLayout: kind, breach, source, count);
+    layout!(lines, "event", SubscriberEventLayout: kind, breach, source, count);
     layout!(lines, "counts", CountsLayout: delivered, signs, lost, held_back, dropped, of_other_topics, too_long, of_strangers, repeated, expired, garbage);
+    layout!(lines, "sample", SampleLayout: number, length, written_time_ns, age_ns, valid);
+    layout!(lines, "queued_message", QueuedMessageLayout: number, length, written_time_ns, age_ns, waiting);
     let Some(program) = compile("layouts.c", Language::C, Linkage::Static) else {
         return;
     };
@@ -40,7 +42,11 @@ fn the_structures_of_the_headers_are_those_of_the_library() {
 
 /// The texts of the headers for C.
 fn texts() -> String {
-    let files = ["tailbound_status.h", "tailbound_topics.h"];
+    let files = [
+        "tailbound_status.h",
+        "tailbound_topics.h",
+        "tailbound_ports.h",
+    ];
     let texts = files.map(|file| fs::read_to_string(headers().join(file)).unwrap());
     texts.concat()
 }

@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod headers;
+mod ports;
 mod programs;
 mod topics;

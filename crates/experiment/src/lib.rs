@@ -19,6 +19,7 @@ mod loss_watch;
 mod measured_sample;
 pub mod mode_changes;
 mod observer;
+pub mod port_set;
 pub mod programs;
 pub mod recorded_run;
 pub mod repetition;

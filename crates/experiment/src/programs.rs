@@ -13,6 +13,7 @@ use tailbound_model::{Builtin, Description, Domain, Members, Scheduling};
 
 use crate::ExperimentError;
 use crate::chain_runs::job_folder;
+use crate::port_set::PortSet;
 
 /// How long a program may take to end after SIGTERM before it is killed.
 const PATIENCE_STEPS: u32 = 40;
@@ -55,7 +56,7 @@ struct Started {
 }
 
 impl Programs {
-    /// Starts what `domain` describes, on its CPUs and under the kernel's default scheduling, or
+    /// Starts what `domain` describes, on its CPUs, under the kernel's default scheduling and with its ports, or
     /// attaches to what it names.
     ///
     /// # Errors
@@ -64,7 +65,7 @@ impl Programs {
         description: &Description,
         name: &str,
         domain: &Domain,
-        surroundings: &Surroundings,
+        (surroundings, ports): (&Surroundings, &PortSet),
     ) -> Result<Self, ExperimentError> {
         let mut programs = Self {
             domain: name.into(),
@@ -81,7 +82,7 @@ impl Programs {
         };
         let words = command_line(description, name, domain, surroundings)?;
         for instance in 0..instances {
-            programs.start_one(&words, &place, instance, surroundings)?;
+            programs.start_one(&words, &place, instance, (surroundings, ports))?;
         }
         Ok(programs)
     }
@@ -91,7 +92,7 @@ impl Programs {
         words: &[String],
         place: &ProgramPlace<'_>,
         instance: u32,
-        surroundings: &Surroundings,
+        (surroundings, ports): (&Surroundings, &PortSet),
     ) -> Result<(), ExperimentError> {
         let logs = surroundings.out.join("logs");
         let log = logs.join(format!("{}-{instance}.log", self.domain));
@@ -117,6 +118,7 @@ impl Programs {
         if let Some(network) = place.network {
             self.network(network)?.enclose(&mut command);
         }
+        ports.give(&self.domain, &mut command);
         let child = spawn::spawn_on(&mut command, &place.cpus).map_err(|cause| {
             let remedy = match cause.kind() {
                 std::io::ErrorKind::NotFound => format!("install {program}, or give its full path"),

@@ -17,6 +17,7 @@ use tailbound_time::Duration;
 use crate::ExperimentError;
 use crate::calibrations::Calibrations;
 use crate::load_run::generator_cpu;
+use crate::port_set::PortSet;
 use crate::programs::{Programs, Surroundings};
 
 /// How long a service may take to answer after its start.
@@ -35,6 +36,7 @@ const SETUP_WITHIN: Duration = Duration::from_secs(60);
 pub struct Testbed<'a> {
     loaded: &'a LoadedDescription,
     surroundings: Surroundings,
+    ports: PortSet,
     /// The domains with a reservation or a service; they run through the whole experiment.
     residents: BTreeMap<String, Programs>,
     /// The others, while they run.
@@ -60,6 +62,7 @@ impl<'a> Testbed<'a> {
         let mut testbed = Self {
             loaded,
             surroundings,
+            ports: PortSet::of(description)?,
             residents: BTreeMap::new(),
             neighbours: BTreeMap::new(),
             calibrations: Calibrations::default(),
@@ -67,7 +70,7 @@ impl<'a> Testbed<'a> {
         };
         for (name, domain) in &description.domains {
             if testbed.is_resident(name) {
-                let programs = Programs::start(description, name, domain, &testbed.surroundings)?;
+                let programs = Programs::start(description, name, domain, testbed.environment())?;
                 testbed.residents.insert(name.clone(), programs);
             }
         }
@@ -116,11 +119,16 @@ impl<'a> Testbed<'a> {
         for (name, domain) in &self.loaded.description.domains {
             if !self.is_resident(name) && !self.neighbours.contains_key(name) {
                 let description = &self.loaded.description;
-                let programs = Programs::start(description, name, domain, &self.surroundings)?;
+                let programs = Programs::start(description, name, domain, self.environment())?;
                 self.neighbours.insert(name.clone(), programs);
             }
         }
         Ok(())
+    }
+
+    /// Where programs are started, and with what.
+    fn environment(&self) -> (&Surroundings, &PortSet) {
+        (&self.surroundings, &self.ports)
     }
 
     /// Ends the domains without a reservation or a service.

@@ -75,8 +75,12 @@ impl SharedWords {
     fn unsealed(count: usize) -> io::Result<Self> {
         let name = c"tailbound-shared-words".as_ptr();
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+        // By its number, as the C libraries that the Python package supports have no function for the call.
         // SAFETY: the name is a valid C string, and a descriptor is made.
-        let file = File::from(unsafe { descriptor(libc::memfd_create(name, flags)) }?);
+        let raw = unsafe { libc::syscall(libc::SYS_memfd_create, name, flags) };
+        let raw = libc::c_int::try_from(raw).map_err(io::Error::other)?;
+        // SAFETY: as above.
+        let file = File::from(unsafe { descriptor(raw) }?);
         file.set_len(byte_length(count)? as u64)?;
         Self::map(file, count)
     }

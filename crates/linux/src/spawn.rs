@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use crate::process::die_with_parent;
 use crate::scheduling::{mask_of, set_mask};
-use crate::system_call::check;
+use crate::system_call::{check, descriptor};
 
 /// Starts `command` on `cpus` (the caller's own if empty), in a process group of its own, to be
 /// killed by the kernel when the calling *thread* ends: call it from a thread that outlives the
@@ -27,6 +28,44 @@ pub fn spawn_on(command: &mut Command, cpus: &BTreeSet<u32>) -> io::Result<Child
     // SAFETY: the closure makes one system call, which is async-signal-safe, and allocates nothing.
     unsafe { command.pre_exec(pin) };
     command.spawn()
+}
+
+/// Has the program of `command` inherit descriptors under the numbers that they have here, as none does otherwise. They
+/// must be open when the command starts.
+pub fn pass_on<'a>(
+    command: &mut Command,
+    descriptors: impl Iterator<Item = BorrowedFd<'a>>,
+) -> &mut Command {
+    let numbers: Vec<i32> = descriptors.map(|one| one.as_raw_fd()).collect();
+    let inherit = move || {
+        for number in &numbers {
+            // SAFETY: fcntl takes numbers, and refuses one that is no descriptor.
+            check(unsafe { libc::fcntl(*number, libc::F_SETFD, 0) })?;
+        }
+        Ok(())
+    };
+    // SAFETY: the closure makes system calls that are async-signal-safe, and allocates nothing.
+    unsafe { command.pre_exec(inherit) }
+}
+
+/// A copy of the descriptor with this number, which the program before this one left open across exec. Neither is inherited
+/// further from then on.
+///
+/// # Errors
+/// EBADF if no descriptor has the number.
+pub fn inherited_descriptor(number: i32) -> io::Result<OwnedFd> {
+    // SAFETY: fcntl takes numbers, and refuses one that is no descriptor.
+    check(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    copy_of_descriptor(number)
+}
+
+/// A copy of the descriptor with this number, closed on exec, whoever owns that one.
+///
+/// # Errors
+/// EBADF if no descriptor has the number.
+pub fn copy_of_descriptor(number: i32) -> io::Result<OwnedFd> {
+    // SAFETY: fcntl takes numbers, and refuses one that is no descriptor; the copy is new, and nobody else's.
+    unsafe { descriptor(libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3)) }
 }
 
 /// Runs a program that answers a question, and returns what it says: standard output first, then errors, each up to

@@ -26,6 +26,9 @@
 //! # Ok::<(), tailbound_ports::PortError>(())
 //! ```
 
+mod inheritance;
+#[cfg(test)]
+mod inheritance_tests;
 mod memory;
 mod queuing_port;
 mod sampling_port;
@@ -36,6 +39,10 @@ use std::io;
 
 use tailbound_time::Duration;
 
+pub use inheritance::{
+    InheritedPort, InheritedReader, InheritedReceiver, InheritedSender, PORTS_VARIABLE, PortEnd,
+    PortEnds, PortRole, inherited, inherited_of,
+};
 pub use queuing_port::{QueuedMessage, QueuingReceiver, QueuingSender};
 pub use sampling_port::{Sample, SamplingReader, SamplingWriter};
 
@@ -94,6 +101,30 @@ pub enum PortError {
     /// The writer wrote so often during the read that no message stayed in place.
     #[error("the writer overtook the reader; give the port room for more messages")]
     Overtaken,
+    /// This program has no port of that name.
+    #[error("this program inherited no port `{name}`: {what}")]
+    NotInherited {
+        /// The name.
+        name: String,
+        /// What there is.
+        what: String,
+    },
+    /// This program has the other end of the port.
+    #[error("this program has the {role} of port `{name}`, and not the {wanted}")]
+    OtherRole {
+        /// The name.
+        name: String,
+        /// The end that the program has.
+        role: &'static str,
+        /// The end that was asked for.
+        wanted: &'static str,
+    },
+    /// The socket to the other side of an inherited port failed.
+    #[error("the socket to the other side of a port: {cause}")]
+    Exchange {
+        /// What the kernel says.
+        cause: io::Error,
+    },
     /// What the other side wrote cannot be.
     #[error("the other side of the port wrote what cannot be")]
     Garbled,

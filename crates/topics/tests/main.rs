@@ -6,10 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tailbound_model::{DescriptionFormat, SectionKind, Severity, to_toml};
-use tailbound_topics::{Chains, ReadRule, Topics};
+use tailbound_topics::{Chains, PortForm, Ports, ReadRule, Topics};
 
-static FORMAT: DescriptionFormat =
-    DescriptionFormat::with(&[SectionKind::of::<Topics>(), SectionKind::of::<Chains>()]);
+static FORMAT: DescriptionFormat = DescriptionFormat::with(&[
+    SectionKind::of::<Topics>(),
+    SectionKind::of::<Chains>(),
+    SectionKind::of::<Ports>(),
+]);
 
 /// The domains that the files in `bad` add their tables to.
 const ROBOT: &str = include_str!("robot.toml");
@@ -23,6 +26,50 @@ fn bad_files() -> Vec<PathBuf> {
     files
 }
 
+/// Domains with programs, for ports.
+const PROGRAMS: &str = r#"
+[domains.navigator]
+kind = "process"
+host = "front"
+cpus = [0]
+command = ["navigate"]
+
+[domains.pilot]
+kind = "process"
+host = "front"
+cpus = [0]
+command = ["fly"]
+
+[domains.crowd]
+kind = "process"
+host = "front"
+cpus = [0]
+command = ["walk"]
+instances = 3
+
+[domains.hog]
+kind = "process"
+host = "front"
+cpus = [0]
+builtin = "cpu-hog"
+"#;
+
+const GOOD_PORTS: &str = r#"
+[ports.position]
+kind = "sampling"
+from = "navigator"
+to = ["pilot"]
+size = 64
+validity = "20ms"
+
+[ports.orders]
+kind = "queuing"
+from = "pilot"
+to = ["navigator"]
+size = 16
+depth = 1
+"#;
+
 /// `UPDATE=1` writes the expectations anew, to be read in the diff.
 #[test]
 fn bad_tables_yield_the_expected_problems() {
@@ -30,7 +77,11 @@ fn bad_tables_yield_the_expected_problems() {
     assert!(files.len() >= 20, "only {} bad files", files.len());
     for path in files {
         let name = path.file_name().unwrap().to_str().unwrap();
-        let text = format!("{ROBOT}{}", fs::read_to_string(&path).unwrap());
+        let programs = match name.starts_with("port-") {
+            true => PROGRAMS,
+            false => "",
+        };
+        let text = format!("{ROBOT}{programs}{}", fs::read_to_string(&path).unwrap());
         let problems = FORMAT.check(&text, name).problems;
         assert!(!problems.is_empty(), "{name} has no problem");
         assert!(
@@ -95,6 +146,19 @@ fn a_good_description_has_no_problem_and_round_trips() {
         ("command", ReadRule::Newest),
     ];
     assert_eq!(rules, expected);
+}
+
+#[test]
+fn good_ports_have_no_problem_and_round_trip() {
+    let text = format!("{ROBOT}{PROGRAMS}{GOOD_PORTS}");
+    let checked = FORMAT.check(&text, "ports.toml");
+    assert!(checked.problems.is_empty(), "{}", checked.problems);
+    let description = checked.description.unwrap();
+    let again = FORMAT.check(&to_toml(&description).unwrap(), "again.toml");
+    assert_eq!(again.description.as_ref(), Some(&description));
+    let ports: Ports = description.section();
+    assert_eq!(ports.0["position"].depth, 4);
+    assert_eq!(ports.0["orders"].kind, PortForm::Queuing);
 }
 
 /// A promise of the released task's arrivals is judged by figures: one that is just wide enough passes.

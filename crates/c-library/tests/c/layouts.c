@@ -1,5 +1,6 @@
 /* Prints the sizes of the structures and the places of their fields, as the compiler of C has them. */
 #include "expect.h"
+#include "tailbound_ports.h"
 #include "tailbound_topics.h"
 
 #define SIZE(type) printf(#type " %zu\n", sizeof(tailbound_##type))
@@ -65,5 +66,17 @@ int main(void) {
     PLACE(counts, repeated);
     PLACE(counts, expired);
     PLACE(counts, garbage);
+    SIZE(sample);
+    PLACE(sample, number);
+    PLACE(sample, length);
+    PLACE(sample, written_time_ns);
+    PLACE(sample, age_ns);
+    PLACE(sample, valid);
+    SIZE(queued_message);
+    PLACE(queued_message, number);
+    PLACE(queued_message, length);
+    PLACE(queued_message, written_time_ns);
+    PLACE(queued_message, age_ns);
+    PLACE(queued_message, waiting);
     return 0;
 }

@@ -23,6 +23,7 @@ mod oci_hooks;
 mod overheads;
 mod ownership;
 mod podman;
+mod ports;
 mod programs;
 mod protocols;
 mod systemd;
