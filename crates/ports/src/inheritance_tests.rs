@@ -103,6 +103,26 @@ fn both_ends_of_a_queue_may_begin_anew_together() {
 }
 
 #[test]
+fn a_full_sender_looks_for_a_receiver_that_answered_its_predecessor() {
+    let channel = PortEnds::queuing("position", SIZE).unwrap();
+    let mut receiver = port(&channel.readers[0]).queuing_receiver().unwrap();
+    let mut room = [0; 16];
+    let predecessor = port(&channel.writer).queuing_sender().unwrap();
+    assert_eq!(receiver.receive(&mut room).unwrap(), None);
+    drop(predecessor);
+    let mut sender = port(&channel.writer).queuing_sender().unwrap();
+    for number in 1..=2 {
+        assert_eq!(sender.send(b"order").unwrap(), number);
+    }
+    sender.send(b"order").unwrap_err();
+    for number in 1..=2 {
+        let message = receiver.receive(&mut room).unwrap().unwrap();
+        assert_eq!(message.number, number);
+    }
+    assert_eq!(sender.send(b"order").unwrap(), 3);
+}
+
+#[test]
 fn the_wrong_end_another_name_and_another_descriptor_are_refused() {
     let channel = PortEnds::sampling("position", SIZE, LIMIT, 1).unwrap();
     let other_role = port(&channel.readers[0]).sampling_writer().unwrap_err();
