@@ -23,8 +23,15 @@ pub const LAYERS: [&[&str]; 12] = [
         "trace",
     ],
     &["analysis", "simulator", "job-log", "lock-trace"],
-    &["assessment", "linux", "manifest", "sweep"],
-    &["enforcement", "measurement", "recorder", "ports", "pubsub"],
+    &["assessment", "linux", "manifest"],
+    &[
+        "enforcement",
+        "measurement",
+        "recorder",
+        "ports",
+        "pubsub",
+        "sweep",
+    ],
     &["control", "task-program", "c-library"],
     &["modes", "fleet", "report", "subsystem", "top"],
     &[
