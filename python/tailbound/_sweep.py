@@ -31,8 +31,9 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class SweepResult:
-    """The answer of :func:`sweep`: a row for each domain, each task and each service as a whole, at
-    each point with each seed."""
+    """The answer of :func:`sweep`: a row for each domain, each task and each service as a whole,
+    and two for each chain (``time``: ``data-age`` and ``reaction-time``), at each point with each
+    seed."""
 
     csv: str = field(repr=False)
     """The rows as CSV: the bytes of ``tailbound sweep --out``."""

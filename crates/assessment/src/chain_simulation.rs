@@ -470,3 +470,6 @@ fn times_of(measured: ChainMeasurement, span: CountedSpan) -> SimulatedTimes {
         outputs: measured.traced,
     }
 }
+
+#[cfg(test)]
+mod tests;

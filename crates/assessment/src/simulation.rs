@@ -53,6 +53,17 @@ pub struct SimulationAnswer {
     pub topics: Vec<SimulatedTopic>,
 }
 
+/// The hosts of a deployed description in a simulation, with the messages between them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SystemSimulation {
+    /// Every host.
+    pub hosts: Vec<HostSimulation>,
+    /// The chains.
+    pub chains: Vec<SimulatedChain>,
+    /// The topics, at each subscriber.
+    pub topics: Vec<SimulatedTopic>,
+}
+
 /// Simulates every host of a description by `simulate_host`, which may record what it sees.
 ///
 /// # Errors
@@ -72,31 +83,16 @@ pub fn simulate<E: From<AssessmentError>>(
     let hosted = deployment.map_err(AssessmentError::from)?.description;
     let refused = refused_cpus(&hosted)?;
     let seed = query.seed.unwrap_or(description.seed);
-    let released = ReleasedTasks::of(&hosted);
-    let mut messages = MessageTimes::new();
-    let (mut hosts, mut settled) = (Vec::new(), false);
-    for _ in 0..MOST_ROUNDS {
-        let (described, inputs) = released.released_at(&hosted, inputs, &messages);
-        hosts.clear();
-        for host in described.hosts.keys() {
-            hosts.push(simulate_host(&HostQuery {
-                description: &described,
-                host,
-                inputs: &inputs,
-                seed,
-                warm_up: query.warm_up,
-                duration: query.duration,
-                kept: Kept::Classes,
-                most_events: MOST_EVENTS,
-            })?);
-        }
-        let sent = released.messages(&hosts, seed);
-        settled = released.is_empty() || sent == messages;
-        if settled {
-            break;
-        }
-        messages = sent;
-    }
+    let span = CountedSpan {
+        seed,
+        warm_up: query.warm_up,
+        duration: query.duration,
+    };
+    let SystemSimulation {
+        mut hosts,
+        chains,
+        topics,
+    } = simulate_system(&hosted, inputs, span, simulate_host)?;
     for host in &mut hosts {
         let here = refused.iter().filter(|cpu| cpu.host == host.host);
         host.assumptions.extend(here.map(|cpu| {
@@ -104,12 +100,6 @@ pub fn simulate<E: From<AssessmentError>>(
             format!("not admitted, and simulated all the same: {why}")
         }));
     }
-    let span = CountedSpan {
-        seed,
-        warm_up: query.warm_up,
-        duration: query.duration,
-    };
-    let (chains, topics) = chain_simulation(&hosted, &hosts, span, settled);
     let mode = query.mode.or(description.initial_mode.as_deref());
     Ok(SimulationAnswer {
         engine: ENGINE,
@@ -117,6 +107,50 @@ pub fn simulate<E: From<AssessmentError>>(
         mode: mode.map(Into::into),
         variant: query.variant.map(Into::into),
         promises: promises(&hosted, &hosts),
+        hosts,
+        chains,
+        topics,
+    })
+}
+
+/// Simulates every host of a deployed description by `simulate_host`, with its messages: jobs of released tasks come with the
+/// messages of their topics.
+///
+/// # Errors
+/// A host cannot be simulated.
+pub fn simulate_system<E>(
+    hosted: &Description,
+    inputs: &InputFiles,
+    span: CountedSpan,
+    simulate_host: impl Fn(&HostQuery<'_>) -> Result<HostSimulation, E>,
+) -> Result<SystemSimulation, E> {
+    let released = ReleasedTasks::of(hosted);
+    let mut messages = MessageTimes::new();
+    let (mut hosts, mut settled) = (Vec::new(), false);
+    for _ in 0..MOST_ROUNDS {
+        let (described, inputs) = released.released_at(hosted, inputs, &messages);
+        hosts.clear();
+        for host in described.hosts.keys() {
+            hosts.push(simulate_host(&HostQuery {
+                description: &described,
+                host,
+                inputs: &inputs,
+                seed: span.seed,
+                warm_up: span.warm_up,
+                duration: span.duration,
+                kept: Kept::Classes,
+                most_events: MOST_EVENTS,
+            })?);
+        }
+        let sent = released.messages(&hosts, span.seed);
+        settled = released.is_empty() || sent == messages;
+        if settled {
+            break;
+        }
+        messages = sent;
+    }
+    let (chains, topics) = chain_simulation(hosted, &hosts, span, settled);
+    Ok(SystemSimulation {
         hosts,
         chains,
         topics,

@@ -3,9 +3,9 @@
 use tailbound_analysis::FORMAT;
 use tailbound_assessment::analysis::analyze;
 use tailbound_assessment::frame_sizing::{
-    FrameQuery, FrameSizing, FrameSizingError, MOST_PLACEMENTS, size_frame,
+    FrameQuery, FrameSizing, FrameSizingError, MOST_PLACEMENTS, USUAL_SWITCH, size_frame,
 };
-use tailbound_model::{Description, InputFiles, Window};
+use tailbound_model::{Cpu, Description, ExecutionTime, InputFiles, Window};
 use tailbound_time::Duration;
 
 fn ms(value: u64) -> Duration {
@@ -93,6 +93,8 @@ fn the_answer_is_the_least_of_all_placements() {
         (16, [5, 10, 5], 1_800),
         (30, [5, 10, 5], 1_800),
         (19, [4, 8, 8], 1_800),
+        // A job that a window of one step holds, and not with its switch.
+        (30, [6, 6, 6], 980),
     ] {
         let description = system(age, periods, work_us);
         let longest = *periods.iter().max().unwrap();
@@ -114,7 +116,7 @@ fn the_answer_is_the_least_of_all_placements() {
             (expected, answer) => panic!("{age} {periods:?}: {expected:?}, and {answer:?}"),
         }
     }
-    assert!((2..5).contains(&met), "{met} have an answer");
+    assert!((2..6).contains(&met), "{met} have an answer");
 }
 
 #[test]
@@ -135,6 +137,52 @@ fn the_order_of_the_windows_follows_the_data() {
         toml.contains("[domains.c.reservation]\nwindows = [{ offset = \"0ns\""),
         "{toml}"
     );
+}
+
+/// Three jobs of 3.5 ms in a frame of 6 ms.
+#[test]
+fn windows_on_different_cpus_may_be_open_together() {
+    let mut description = system(60, [6, 6, 6], 3_500);
+    assert!(matches!(
+        sized(&with_work(&description, 3_500), MOST_PLACEMENTS),
+        Err(FrameSizingError::Infeasible { .. })
+    ));
+    description.hosts.get_mut("line").unwrap().cpus = [Cpu(0), Cpu(1), Cpu(2)].into();
+    for (domain, cpu) in description.domains.values_mut().zip(0..) {
+        domain.reservation.as_mut().unwrap().cpus = [Cpu(cpu)].into();
+    }
+    let answer = sized(&with_work(&description, 3_500), MOST_PLACEMENTS).unwrap();
+    assert_eq!(answer.frame, ms(6));
+    let lengths: Vec<Duration> = answer.windows.iter().map(|window| window.length).collect();
+    assert_eq!(lengths, [ms(4); 3], "{answer:?}");
+}
+
+/// The system with jobs of this length in all partitions.
+fn with_work(description: &Description, work_us: u64) -> Description {
+    let mut description = description.clone();
+    for domain in description.domains.values_mut() {
+        for task in domain.tasks.values_mut() {
+            let value = Duration::from_micros(work_us);
+            task.execution_time = ExecutionTime::Constant { value };
+        }
+    }
+    description
+}
+
+#[test]
+fn the_switch_of_a_window_is_that_of_the_hosts_overheads() {
+    let mut description = system(60, [12, 12, 12], 900);
+    assert_eq!(
+        sized(&description, MOST_PLACEMENTS).unwrap().switch,
+        USUAL_SWITCH
+    );
+    let overheads = &mut description.hosts.get_mut("line").unwrap().overheads;
+    overheads.context_switch = Duration::from_micros(70);
+    overheads.scheduler_invocation = Duration::from_micros(40);
+    let answer = sized(&description, MOST_PLACEMENTS).unwrap();
+    assert_eq!(answer.switch, Duration::from_micros(110));
+    // 0.9 ms of work and 0.11 ms of switch need a second step.
+    assert!(answer.windows.iter().all(|window| window.length >= ms(2)));
 }
 
 #[test]

@@ -100,6 +100,54 @@ fn outputs_without_a_begin_in_the_logs_are_counted() {
     );
 }
 
+/// Data of the jobs before the first output's own may be in effect already, by an output before the logs.
+#[test]
+fn reactions_begin_with_the_data_of_the_first_output() {
+    let sensor = log(
+        &[],
+        &["speed"],
+        &[(0, 2, None), (10, 12, None), (20, 22, None)],
+    );
+    let actor = log(&["speed"], &[], &[(13, 15, Some(1)), (25, 28, Some(2))]);
+    let tasks = [("s/s", &sensor), ("a/a", &actor)];
+    let chain = measure_chain("c", &tasks, &["speed"]).unwrap();
+    // A cause just after 10 shows at 28; nobody knows of one just after 0.
+    assert_eq!(nanoseconds(chain.reaction_time.samples()), [18]);
+}
+
+/// Messages of another topic have the same numbers.
+#[test]
+fn a_chain_follows_its_topic_among_several() {
+    let sensor = log(&[], &["place", "speed"], &[(0, 2, None), (10, 12, None)]);
+    let mut sensor_of_speed = sensor.clone();
+    for job in &mut sensor_of_speed.jobs {
+        job.published[0] = None;
+    }
+    let mut actor = log(
+        &["place", "speed"],
+        &[],
+        &[(13, 15, Some(1)), (23, 25, Some(1))],
+    );
+    for job in &mut actor.jobs {
+        job.read[0] = Some(message(0));
+    }
+    let age = |sensor: &JobLog, topic: &str| {
+        let tasks = [("s/s", sensor), ("a/a", &actor)];
+        let chain = measure_chain("c", &tasks, &[topic]).unwrap();
+        nanoseconds(chain.data_age_at_output.samples())
+    };
+    assert_eq!(age(&sensor, "speed"), [5, 15]);
+    assert_eq!(age(&sensor, "place"), [15, 25]);
+    assert_eq!(age(&sensor_of_speed, "speed"), [5, 15]);
+    assert!(age(&sensor_of_speed, "place").is_empty());
+}
+
+#[test]
+fn jobs_may_begin_together_and_take_no_time() {
+    let together = log(&[], &["a"], &[(5, 5, None), (5, 7, None)]);
+    assert_eq!(JobLog::from_csv(&together.to_csv()), Ok(together));
+}
+
 #[test]
 fn a_wrong_log_is_refused_with_line_and_column() {
     let refusal = |text: &str| JobLog::from_csv(text).unwrap_err().to_string();

@@ -15,7 +15,7 @@ use tailbound_simulator::ENGINE;
 use crate::{SweepError, SweepQuery};
 
 /// The first word of a journal, with the version of its form.
-const MAGIC: &str = "tailbound-sweep-2";
+const MAGIC: &str = "tailbound-sweep-3";
 
 /// The journal of a sweep that is running.
 pub(super) struct SweepJournal {

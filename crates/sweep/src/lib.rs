@@ -24,10 +24,10 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use tailbound_analysis::FORMAT;
 use tailbound_analysis::resolution::Deployment;
+use tailbound_assessment::chain_simulation::CountedSpan;
+use tailbound_assessment::simulation::{SystemSimulation, simulate_system};
 use tailbound_model::{Description, InputFiles, Variant, files_named, load_inputs};
-use tailbound_simulator::host::{
-    HostQuery, HostSimulation, Kept, MOST_EVENTS, lay_out, promises, simulate_host,
-};
+use tailbound_simulator::host::{lay_out, promises, simulate_host};
 use tailbound_time::Duration;
 
 pub use axis::Axis;
@@ -168,9 +168,9 @@ impl Sweep {
         let (values, checked) = self.checked(unit / seeds)?;
         let point = self.hosted(values, &checked)?;
         let seed = point.description.seed.wrapping_add((unit % seeds) as u64);
-        let hosts = self.simulate(&point, seed)?;
-        let promises = promises(&point.description, &hosts);
-        Ok(rows::rows(&point.values, seed, &hosts, &promises))
+        let system = self.simulate(&point, seed)?;
+        let promises = promises(&point.description, &system.hosts);
+        Ok(rows::rows(&point.values, seed, &system, &promises))
     }
 
     /// Computes every unit on all cores and writes the results to `out`, whole or not at all: each
@@ -256,21 +256,14 @@ impl Sweep {
         })
     }
 
-    fn simulate(&self, point: &Point, seed: u64) -> Result<Vec<HostSimulation>, SweepError> {
-        let hosts = point.description.hosts.keys().map(|host| {
-            simulate_host(&HostQuery {
-                description: &point.description,
-                host,
-                inputs: &self.inputs,
-                seed,
-                warm_up: self.query.warm_up,
-                duration: self.query.duration,
-                kept: Kept::Classes,
-                most_events: MOST_EVENTS,
-            })
-        });
-        let hosts: Result<_, _> = hosts.collect();
-        hosts.map_err(|cause| self.not_simulated(point, cause))
+    fn simulate(&self, point: &Point, seed: u64) -> Result<SystemSimulation, SweepError> {
+        let span = CountedSpan {
+            seed,
+            warm_up: self.query.warm_up,
+            duration: self.query.duration,
+        };
+        simulate_system(&point.description, &self.inputs, span, simulate_host)
+            .map_err(|cause| self.not_simulated(point, cause))
     }
 
     fn not_simulated(

@@ -1,17 +1,20 @@
-//! The rows of a unit: one for each domain, each task and each service as a whole.
+//! The rows of a unit: one for each domain, each task and each service as a whole, and two for each chain.
 
 use std::fmt::Write as _;
 
+use tailbound_assessment::chain_simulation::SimulatedChain;
+use tailbound_assessment::simulation::SystemSimulation;
 use tailbound_distribution::Distribution;
 use tailbound_simulator::host::{
     DomainResult, Growth, HostSimulation, SimulatedOutcome, SimulatedPromise, TaskResult,
 };
+use tailbound_time::Duration;
 
 use crate::Axis;
 
 /// The columns behind those of the axes.
 const COLUMNS: &str = "seed,host,domain,service,task,jobs,unfinished,misses,cpu_share,depletions,\
-                       mean_ns,p50_ns,p90_ns,p99_ns,p99_9_ns,max_ns,growth,verdict";
+                       mean_ns,p50_ns,p90_ns,p99_ns,p99_9_ns,max_ns,growth,verdict,chain,time";
 
 /// What stands for all tasks of a service; no task has that name.
 const ALL: &str = "*";
@@ -41,18 +44,20 @@ struct ResultRow<'a> {
     longest_ns: Option<u64>,
     growth: &'a str,
     verdict: &'a str,
+    chain: &'a str,
+    time: &'a str,
 }
 
 /// The rows of one point and seed.
 pub(super) fn rows(
     values: &[String],
     seed: u64,
-    hosts: &[HostSimulation],
+    system: &SystemSimulation,
     promises: &[SimulatedPromise],
 ) -> String {
     let mut text = String::new();
     let before: String = values.iter().map(|value| field(value) + ",").collect();
-    for host in hosts {
+    for host in &system.hosts {
         let before = format!("{before}{seed},{}", field(&host.host));
         for (name, domain) in &host.domains {
             of_domain(name, domain).write(&before, &mut text);
@@ -65,7 +70,54 @@ pub(super) fn rows(
             row.write(&before, &mut text);
         }
     }
+    // A chain may lead over several hosts.
+    let before = format!("{before}{seed},");
+    for chain in &system.chains {
+        for row in of_chain(chain) {
+            row.write(&before, &mut text);
+        }
+    }
     text
+}
+
+/// The data ages and the reaction times of a chain.
+fn of_chain(chain: &SimulatedChain) -> [ResultRow<'_>; 2] {
+    let times = chain.outcome.as_ref().ok();
+    let ages = times.map(|times| &times.data_age);
+    let reactions = times.map(|times| &times.reaction_time);
+    let name = &chain.chain;
+    [
+        of_chain_time(name, ("data-age", ages), chain.data_age_limit),
+        of_chain_time(
+            name,
+            ("reaction-time", reactions),
+            chain.reaction_time_limit,
+        ),
+    ]
+}
+
+fn of_chain_time<'a>(
+    chain: &'a str,
+    (time, values): (&'static str, Option<&'a Distribution>),
+    limit: Option<Duration>,
+) -> ResultRow<'a> {
+    let samples = values.map(Distribution::samples).unwrap_or_default();
+    let above = limit.map(|limit| samples.len() - samples.partition_point(|value| *value <= limit));
+    ResultRow {
+        jobs: values.map(|_| samples.len() as u64),
+        misses: above.filter(|_| values.is_some()).map(|above| above as u64),
+        responses: values,
+        longest_ns: samples.last().map(|longest| longest.as_nanos()),
+        verdict: match above {
+            None => "",
+            Some(_) if samples.is_empty() => "nothing-to-tell",
+            Some(0) => "met",
+            Some(_) => "missed",
+        },
+        chain,
+        time,
+        ..ResultRow::default()
+    }
 }
 
 fn of_domain<'a>(name: &'a str, domain: &DomainResult) -> ResultRow<'a> {
@@ -166,7 +218,12 @@ impl ResultRow<'_> {
             let _ = write!(text, ",{}", count(upper.map(|upper| upper.as_nanos())));
         }
         let longest = count(self.longest_ns);
-        let _ = writeln!(text, ",{longest},{},{}", self.growth, self.verdict);
+        let chain = field(self.chain);
+        let _ = writeln!(
+            text,
+            ",{longest},{},{},{chain},{}",
+            self.growth, self.verdict, self.time
+        );
     }
 }
 
@@ -177,3 +234,6 @@ fn field(text: &str) -> String {
         false => text.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

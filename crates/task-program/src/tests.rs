@@ -3,7 +3,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tailbound_model::{Description, DescriptionFormat, InputFiles, SectionKind};
+use tailbound_job_log::LoggedJob;
+use tailbound_messages::{Contract, ExcessRule};
+use tailbound_model::{
+    Arrivals, Description, DescriptionFormat, ExecutionTime, InputFiles, SectionKind,
+};
+use tailbound_time::Duration;
 use tailbound_topics::{Routes, Topics};
 
 use crate::{PlayedTask, ProgramPlan, ProgramTask, RouteChoice, RoutePlan, RouteService, play};
@@ -229,6 +234,96 @@ fn tasks_of_one_domain_pass_messages_in_memory() {
     assert!(!heard.is_empty());
     assert!(heard.iter().all(|message| sent.contains(message)));
     assert!(jobs("pass").len() >= heard.len());
+}
+
+/// What the program of the domain does for some time, with these changes of its description.
+fn played_inside(change: impl FnOnce(&mut Description), milliseconds: u64) -> Vec<PlayedTask> {
+    let description = FORMAT.load_text(INSIDE.to_owned(), "inside.toml");
+    let mut description = description.unwrap().description;
+    change(&mut description);
+    let plan = ProgramPlan::of(&description, "filter").unwrap();
+    let (inputs, stop) = (InputFiles::default(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let played = scope.spawn(|| play(&plan, &inputs, &stop));
+        std::thread::sleep(std::time::Duration::from_millis(milliseconds));
+        stop.store(true, Ordering::Relaxed);
+        played.join().unwrap().unwrap()
+    })
+}
+
+fn periodic(period_us: u64) -> Arrivals {
+    Arrivals::Periodic {
+        period: Duration::from_micros(period_us),
+        offset: Duration::ZERO,
+    }
+}
+
+/// A task that works for two and a half of its periods.
+#[test]
+fn jobs_that_come_too_late_are_left_out_and_counted() {
+    let played = played_inside(
+        |description| {
+            let filter = description.domains.get_mut("filter").unwrap();
+            let sense = filter.tasks.get_mut("sense").unwrap();
+            sense.arrivals = periodic(1_000);
+            sense.execution_time = ExecutionTime::Constant {
+                value: Duration::from_micros(2_500),
+            };
+        },
+        400,
+    );
+    let sense = played.iter().find(|task| task.name == "sense").unwrap();
+    assert!(!sense.log.jobs.is_empty() && sense.skipped > 0);
+    // The jobs keep the phase of their releases.
+    let phase_ns = |job: &LoggedJob| job.release.as_nanos() % 1_000_000;
+    assert!(sense.log.jobs.iter().all(|job| phase_ns(job) == 0));
+}
+
+#[test]
+fn messages_beyond_a_contract_are_counted_and_not_in_the_log() {
+    let played = played_inside(
+        |description| {
+            let mut topics: Topics = description.section();
+            topics.0.get_mut("raw").unwrap().contract = Some(Contract {
+                messages: 1,
+                bytes: None,
+                interval: Duration::from_secs(3_600),
+                least_distance: Duration::ZERO,
+                violation: ExcessRule::Drop,
+            });
+            description.sections.set(&topics).unwrap();
+        },
+        400,
+    );
+    let sense = played.iter().find(|task| task.name == "sense").unwrap();
+    let published = sense.log.jobs.iter().map(|job| job.published[0]);
+    let unsent = published.clone().filter(Option::is_none).count() as u64;
+    assert_eq!(published.flatten().count(), 1);
+    assert!(unsent > 0);
+    assert_eq!(sense.violations, unsent);
+}
+
+/// A task with a clock five times as fast as that of its publisher.
+#[test]
+fn a_message_is_read_until_a_newer_one_comes() {
+    let played = played_inside(
+        |description| {
+            let filter = description.domains.get_mut("filter").unwrap();
+            filter.tasks.get_mut("sense").unwrap().arrivals = periodic(50_000);
+            filter.tasks.get_mut("count").unwrap().arrivals = periodic(10_000);
+            let mut topics: Topics = description.section();
+            let speed = topics.0.get_mut("speed").unwrap();
+            speed.subscribers = std::mem::take(&mut speed.released);
+            description.sections.set(&topics).unwrap();
+        },
+        1_000,
+    );
+    let count = played.iter().find(|task| task.name == "count").unwrap();
+    let read: Vec<_> = count.log.jobs.iter().map(|job| job.read[0]).collect();
+    let first = read.iter().position(Option::is_some).expect("a message");
+    assert!(read[first..].iter().all(Option::is_some));
+    assert!(read[first..].windows(2).any(|pair| pair[0] == pair[1]));
+    assert!(read[first..].windows(2).any(|pair| pair[0] != pair[1]));
 }
 
 #[test]

@@ -161,6 +161,38 @@ fn good_ports_have_no_problem_and_round_trip() {
     assert_eq!(ports.0["orders"].kind, PortForm::Queuing);
 }
 
+/// Figures that are just wide enough pass, and the next worse ones do not.
+#[test]
+fn figures_of_a_topic_are_judged_at_their_borders() {
+    let problems = |from: &str, to: &str| {
+        let good = GOOD.replace(from, to);
+        assert_ne!(good, GOOD, "{from}");
+        let checked = FORMAT.check(&format!("{ROBOT}{good}"), "border.toml");
+        checked.problems.iter().count()
+    };
+    let least = "least = \"100us\"";
+    assert_eq!(problems(least, "least = \"300us\""), 0);
+    assert_eq!(problems(least, "least = \"301us\""), 1);
+    let delay = "delay = { least = \"100us\", most = \"300us\" }";
+    let with_lifespan = |lifespan: &str| {
+        let quality = format!("{delay}\nquality = {{ lifespan = \"{lifespan}\" }}");
+        problems(delay, &quality)
+    };
+    assert_eq!(with_lifespan("100us"), 0);
+    assert_eq!(with_lifespan("99us"), 1);
+    let contract = "contract = { messages = 1,";
+    let with_bytes = |bytes: u32| problems(contract, &format!("{contract} bytes = {bytes},"));
+    assert_eq!(with_bytes(4096), 0);
+    // Too few for the longest message, and so for all messages.
+    assert_eq!(with_bytes(4095), 2);
+    let distance = |least: &str| {
+        let two = format!("contract = {{ messages = 2, least_distance = \"{least}\",");
+        problems(contract, &two)
+    };
+    assert_eq!(distance("19999us"), 0);
+    assert_eq!(distance("20ms"), 1);
+}
+
 /// A promise of the released task's arrivals is judged by figures: one that is just wide enough passes.
 #[test]
 fn the_promise_of_a_released_task_is_judged_at_its_border() {

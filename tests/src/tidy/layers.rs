@@ -23,8 +23,8 @@ pub const LAYERS: [&[&str]; 12] = [
         "trace",
     ],
     &["analysis", "simulator", "job-log", "lock-trace"],
-    &["assessment", "linux", "manifest", "sweep"],
-    &["enforcement", "recorder", "ports", "pubsub"],
+    &["assessment", "linux", "manifest"],
+    &["enforcement", "recorder", "ports", "pubsub", "sweep"],
     &["control", "measurement", "c-library"],
     &[
         "modes",
