@@ -138,14 +138,12 @@ impl Backend for DsFreeze {
             }),
             "each group that is frozen has a manager that thaws it"
         );
+        let cgroups = managers.iter().map(|manager| manager.cgroup.clone());
         Ok(Plan {
             mapping: mapping(request, &managers),
             inheritance: Inheritance {
                 pids: members.heirs(request),
-                cgroups: managers
-                    .iter()
-                    .map(|manager| manager.cgroup.clone())
-                    .collect(),
+                cgroups: cgroups.collect(),
                 scheduling: Some(setting),
                 affinity: cpus_of_group(request).ok().cloned(),
             },

@@ -48,11 +48,14 @@ impl Place {
     }
 
     /// The name of a data space.
+    // Only some transports have named data spaces.
+    #[cfg_attr(not(any(feature = "iceoryx2", feature = "zeromq")), allow(dead_code))]
     pub fn space(self) -> String {
         format!("cost-{}", self.run)
     }
 
     /// The number of the domain for DDS.
+    #[cfg_attr(not(feature = "cyclone"), allow(dead_code))]
     pub fn domain(self) -> u32 {
         10 + self.run % 200
     }
