@@ -46,7 +46,7 @@ const MARGIN: f64 = 0.12;
 /// Two programs that are alike get half of a CPU each.
 const LEAST_SHARE_OF_FIRST: f64 = 0.7;
 /// How often a timing is taken before it counts as wrong.
-const ATTEMPTS: u32 = 6;
+const ATTEMPTS: u32 = 3;
 
 /// What a check works with.
 pub struct Bench<'a> {

@@ -219,28 +219,18 @@ impl RecordedScene {
     }
 }
 
-/// What the host does to every request, as much as it is busy.
-const OF_THE_HOST: [LatencyCause; 3] = [
-    LatencyCause::HostStall,
-    LatencyCause::Interrupt,
-    LatencyCause::Preempted,
-];
-
-/// The share of a cause in what a request's latency was above its own execution, and above what the host does beside the
-/// scene; the best of the kept requests. A cause that is less than half of all that was added has no share.
+/// The share of a cause in what a request's latency was above its own execution, stalls of the host left aside; the
+/// best of the kept requests.
 pub fn share(explanation: &Explanation, cause: LatencyCause) -> f64 {
     let shares = explanation.slowest.iter().map(|request| {
         let of = |cause: LatencyCause| -> f64 {
             let stretches = request.course.iter().filter(|one| one.cause == cause);
             stretches.map(|one| one.length.as_secs_f64()).sum()
         };
-        let added = request.latency.as_secs_f64() - of(LatencyCause::Execution);
-        let beside = OF_THE_HOST.into_iter().filter(|other| *other != cause);
-        let by_scene = added - beside.map(of).sum::<f64>();
-        match of(cause) * 2.0 >= added - of(LatencyCause::HostStall) {
-            true => of(cause) / by_scene,
-            false => 0.0,
-        }
+        let added = request.latency.as_secs_f64()
+            - of(LatencyCause::Execution)
+            - of(LatencyCause::HostStall);
+        of(cause) / added
     });
     shares.fold(0.0, f64::max)
 }

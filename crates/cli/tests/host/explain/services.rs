@@ -101,36 +101,23 @@ fn used_up_budgets_of_the_kernel_are_named() {
             eprintln!("SKIP {test} of {backend}: needs {feature}");
             continue;
         }
+        let (explanation, by_kernel) = used_up(&bench, backend);
         if backend != "cfs-quota" {
-            let (explanation, _) = used_up(&bench, backend);
             assert_named(&explanation, LatencyCause::BudgetUsedUp, backend);
             continue;
         }
-        let agrees = |(named, by_kernel): &(u64, u64)| {
-            (RIGHT..=1.0 / RIGHT).contains(&(*named as f64 / *by_kernel as f64))
-        };
-        let mut counts = Vec::new();
-        while counts.len() < ATTEMPTS && !counts.iter().any(agrees) {
-            let (explanation, by_kernel) = used_up(&bench, backend);
-            counts.push((named_ns(&explanation), by_kernel.unwrap()));
-        }
+        let bands = explanation.bands.iter();
+        let named: u64 = bands
+            .map(|band| band.of_cause(LatencyCause::BudgetUsedUp).as_nanos())
+            .sum();
+        let by_kernel = by_kernel.unwrap();
+        let ratio = named as f64 / by_kernel as f64;
         assert!(
-            counts.iter().any(agrees),
-            "ns named and by the kernel: {counts:?}"
+            (RIGHT..=1.0 / RIGHT).contains(&ratio),
+            "{named} ns of {by_kernel} ns by the kernel: {:?}",
+            explanation.slowest
         );
     }
-}
-
-/// How often a quota is used up. What a CPU kept of an earlier share of the quota is in no recording, so that the first wait
-/// for a quota may count as turns of others that ran meanwhile.
-const ATTEMPTS: usize = 3;
-
-/// The time that is named a used up budget, in nanoseconds.
-fn named_ns(explanation: &Explanation) -> u64 {
-    let bands = explanation.bands.iter();
-    bands
-        .map(|band| band.of_cause(LatencyCause::BudgetUsedUp).as_nanos())
-        .sum()
 }
 
 /// Each connection has a process of its own, made while the recording goes on.
