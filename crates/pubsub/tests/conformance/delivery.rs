@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tailbound_pubsub::Subscriber;
 use tailbound_pubsub::messages::SubscriberEvent;
+use tailbound_time::Duration;
 
 use super::TransportMaker;
 use super::stage::{
@@ -80,6 +81,24 @@ pub fn the_newest_messages_wait(maker: &dyn TransportMaker) {
         },
     );
     assert_eq!(subscriber.counts().lost, 7);
+}
+
+pub fn a_wait_lasts_until_a_message_comes_or_its_limit(maker: &dyn TransportMaker) {
+    let (mut publisher, mut subscriber) = pair(&space(maker), &topic("wait"));
+    for limit in [None, Some(Duration::from_secs(20))] {
+        assert!(!subscriber.wait(Some(Duration::from_micros(10))).unwrap());
+        let thread = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            publisher.publish(b"late").unwrap();
+            publisher
+        });
+        assert!(subscriber.wait(limit).unwrap());
+        publisher = thread.join().unwrap();
+        publisher.publish(b"after the wait").unwrap();
+        let messages = take_count(&mut subscriber, 2);
+        assert_eq!(messages[0].1, b"late");
+        assert_eq!(messages[1].1, b"after the wait");
+    }
 }
 
 pub fn the_newest_message_ends_a_wait(maker: &dyn TransportMaker) {

@@ -37,6 +37,10 @@ const CHECKS: &[Check] = &[
     ("sizes", delivery::messages_of_all_sizes_arrive_whole),
     ("history", delivery::the_newest_messages_wait),
     (
+        "wait",
+        delivery::a_wait_lasts_until_a_message_comes_or_its_limit,
+    ),
+    (
         "newest after a wait",
         delivery::the_newest_message_ends_a_wait,
     ),

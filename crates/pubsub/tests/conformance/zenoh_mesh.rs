@@ -7,9 +7,8 @@ use std::sync::Arc;
 use tailbound_linux::clock::Monotonic;
 use tailbound_pubsub::messages::SubscriberEvent;
 use tailbound_pubsub::{DataSpace, Topic, Transport, ZenohMesh};
-use tailbound_time::Duration;
 
-use super::stage::{acquaint, expect_event, take_count, topic, until};
+use super::stage::{expect_event, take_count, topic, until};
 use super::{TransportMaker, check};
 
 struct ZenohMaker(Vec<SocketAddr>);
@@ -104,29 +103,6 @@ fn a_killed_publisher_leaves_its_address_to_the_next() {
     let source = publisher.source();
     drop(publisher);
     expect_event(&mut subscriber, SubscriberEvent::PublisherEnded { source });
-}
-
-#[test]
-fn a_wait_lasts_until_a_message_comes_or_its_limit() {
-    let space = space(&free_addresses(1));
-    let topic = topic("wait");
-    let mut subscriber = space.subscriber(&topic).unwrap();
-    let mut publisher = space.publisher(&topic).unwrap();
-    acquaint(&mut publisher, &mut subscriber);
-    for limit in [None, Some(Duration::from_secs(20))] {
-        assert!(!subscriber.wait(Some(Duration::from_micros(10))).unwrap());
-        let thread = std::thread::spawn(move || {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            publisher.publish(b"late").unwrap();
-            publisher
-        });
-        assert!(subscriber.wait(limit).unwrap());
-        publisher = thread.join().unwrap();
-        publisher.publish(b"after the wait").unwrap();
-        let messages = take_count(&mut subscriber, 2);
-        assert_eq!(messages[0].1, b"late");
-        assert_eq!(messages[1].1, b"after the wait");
-    }
 }
 
 #[test]
