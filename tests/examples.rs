@@ -290,7 +290,7 @@ fn interrupt_flood_leaves_nothing_when_killed() {
     eventually("nothing is left", || !is_flood_left(folder.path()));
 }
 
-/// What tells that services cannot be put into other network namespaces here.
+/// The needs of examples that put programs into other network namespaces.
 const NAMESPACES: &[Need] = &[Need::Root, Need::TwoCpus, Need::Python, Need::Freezer];
 
 /// A program of an example, with the programs under test on its path and their state in a folder.
@@ -366,6 +366,51 @@ fn virtual_middleware_runs() {
     }
     eventually("nothing is left", || {
         journals(folder.path()).iter().all(|path| is_log(path))
+    });
+}
+
+/// Whether a process runs whose command line matches.
+fn runs(pattern: &str) -> bool {
+    let found = Command::new("pgrep")
+        .args(["-f", pattern])
+        .output()
+        .unwrap();
+    found.status.success()
+}
+
+#[test]
+fn virtual_middleware_leaves_nothing_when_killed() {
+    if skips_namespaces("virtual_middleware_leaves_nothing_when_killed") {
+        return;
+    }
+    const SERVICE: &str = "synthetic-service .*udp:198[.]18[.]1[.]2:7461";
+    let _alone = host::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let setting = [
+        "--places",
+        "container",
+        "--transports",
+        "udp",
+        "--loads",
+        "reserved",
+        "--seconds",
+        "30",
+    ];
+    let mut command = example_program("examples/virtual-middleware/run", folder.path(), &setting);
+    let mut child = process::die_with_parent(&mut command)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("the load comes, and so the service is reserved", || {
+        runs("tailbound .*measure .*setting.toml")
+    });
+    assert!(runs(SERVICE));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("nothing is left", || {
+        !runs(SERVICE)
+            && !runs("internal cpu-hog")
+            && journals(folder.path()).iter().all(|path| is_log(path))
     });
 }
 

@@ -1,4 +1,4 @@
-//! What comes from C: pointers, texts, bytes.
+//! Arguments of functions for C: pointers, texts and bytes become references, or a refusal.
 
 use std::ffi::{CStr, c_char};
 

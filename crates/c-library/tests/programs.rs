@@ -52,7 +52,7 @@ pub enum Language {
     Cpp20,
 }
 
-/// What a program is linked with.
+/// The library that a program is linked with.
 #[derive(Clone, Copy)]
 pub enum Linkage {
     /// The shared library, under the sanitizers of addresses, leaks and undefined behaviour.

@@ -38,7 +38,7 @@ pub(crate) struct Connection {
     pub(crate) awaiting: VecDeque<usize>,
 }
 
-/// What a connection consists of.
+/// The two forms of a connection.
 #[derive(Debug)]
 enum ConnectionForm {
     /// Bytes in order.

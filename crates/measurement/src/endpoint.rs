@@ -34,7 +34,7 @@ pub struct MessageEndpoint {
     pub size: usize,
 }
 
-/// What carries messages, and where to.
+/// The carrier of messages, with the address that they go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MessageCarrier {
     /// Datagrams of UDP to an address.

@@ -238,7 +238,7 @@ impl Drop for TopicLink {
     }
 }
 
-/// What receives replies, and says when each came.
+/// The thread that receives the replies of a connection, and notes when each came.
 struct ReceivingThread {
     replies: Subscriber,
     connection: u64,
@@ -292,5 +292,35 @@ fn precede_the_generator() {
     if let Ok(SchedulingSetting::Fifo { priority, .. }) = scheduling_of(own_thread()) {
         // Without the right it stays beside the generator, and times of replies are late by its spinning.
         let _refused = make_current_thread_fifo(priority.saturating_add(1).min(98));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_message_comes_back_as_it_was_written(
+            frame in prop::array::uniform24(any::<u8>()),
+            connection: u64,
+            length in FRAME_BYTES + CONNECTION_BYTES..200_usize,
+        ) {
+            let mut payload = vec![0xaa; length];
+            TopicMessage { frame, connection }.write_to(&mut payload);
+            let read = TopicMessage::of(&payload).unwrap();
+            prop_assert_eq!((read.frame, read.connection), (frame, connection));
+            prop_assert!(payload[FRAME_BYTES + CONNECTION_BYTES..].iter().all(|byte| *byte == 0xaa));
+        }
+
+        #[test]
+        fn a_message_has_a_frame_and_a_connection_or_is_none(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            let read = TopicMessage::of(&bytes);
+            prop_assert_eq!(read.is_ok(), bytes.len() >= FRAME_BYTES + CONNECTION_BYTES);
+        }
     }
 }

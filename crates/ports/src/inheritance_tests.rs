@@ -153,7 +153,7 @@ fn the_wrong_end_another_name_and_another_descriptor_are_refused() {
     assert!(PortEnds::sampling("position", PortSize { longest: 0, ..SIZE }, LIMIT, 1).is_err());
 }
 
-/// What comes through the socket is no port: a refusal, and no more.
+/// A message through the socket that is no port ends in a refusal, and in nothing else.
 #[test]
 fn a_descriptor_that_is_no_port_is_refused() {
     let channel = PortEnds::sampling("position", SIZE, LIMIT, 1).unwrap();

@@ -23,7 +23,7 @@ const NAME: &str = "zenoh";
 /// The most memory for messages that wait for one subscriber, in bytes.
 const MOST_MEMORY: usize = 256 << 20;
 
-/// What all peers have in common: nothing is looked for by multicast, and a peer that is not there yet is tried again.
+/// The configuration that all peers share: no multicast looks for peers, and a peer that is not there yet is tried again.
 const SETTINGS: [(&str, &str); 5] = [
     ("mode", "\"peer\""),
     ("scouting/multicast/enabled", "false"),

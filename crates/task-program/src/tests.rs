@@ -236,7 +236,7 @@ fn tasks_of_one_domain_pass_messages_in_memory() {
     assert!(jobs("pass").len() >= heard.len());
 }
 
-/// What the program of the domain does for some time, with these changes of its description.
+/// The report of the domain's program after some time, with these changes of its description.
 fn played_inside(change: impl FnOnce(&mut Description), milliseconds: u64) -> Vec<PlayedTask> {
     let description = FORMAT.load_text(INSIDE.to_owned(), "inside.toml");
     let mut description = description.unwrap().description;

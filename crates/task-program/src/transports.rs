@@ -67,16 +67,14 @@ pub(crate) fn transport(
 /// The refusal of a transport that this build does not have.
 fn absent(topic: &str, kind: TransportKind) -> OwnTaskError {
     let by_hand = format!("write transport = \"udp\" at topics.{topic}");
-    let remedy = match (kind, transport_feature(kind.name())) {
-        (_, Some(feature)) => {
+    let remedy = match transport_feature(kind.name()) {
+        Some(feature) => {
             format!("build tailbound-cli with `--features {feature}`, or {by_hand}")
         }
-        (TransportKind::InProcess, None) => {
-            format!(
-                "its messages stay in one program, and a route has a program of its own; {by_hand}"
-            )
-        }
-        (_, None) => format!("the programs of tailbound do not speak it; {by_hand}"),
+        // Every build has the others: `in-process` is refused where its messages would have to leave the program.
+        None => format!(
+            "its messages stay in one program, and a route has a program of its own; {by_hand}"
+        ),
     };
     OwnTaskError::Transport {
         topic: topic.to_owned(),
@@ -101,7 +99,7 @@ mod tests {
             text.contains("transport = \"udp\" at topics.image"),
             "{text}"
         );
-        let text = absent("image", TransportKind::RustDds).to_string();
+        let text = absent("image", TransportKind::InProcess).to_string();
         assert!(!text.contains("--features"), "{text}");
     }
 }

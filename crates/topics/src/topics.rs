@@ -120,8 +120,6 @@ pub enum TransportKind {
     Zenoh,
     /// Cyclone DDS.
     CycloneDds,
-    /// RTPS without a middleware below (RustDDS).
-    RustDds,
 }
 
 /// The interface and port of datagrams where a topic names none.
@@ -143,7 +141,6 @@ impl TransportKind {
             Self::Zeromq => "zeromq",
             Self::Zenoh => "zenoh",
             Self::CycloneDds => "cyclone-dds",
-            Self::RustDds => "rust-dds",
         }
     }
 
@@ -154,7 +151,7 @@ impl TransportKind {
             Self::SharedMemory | Self::Zeromq => Some(SPACE_NAME),
             Self::CycloneDds => Some(DDS_ADDRESS),
             Self::Zenoh => Some(ZENOH_ADDRESSES),
-            Self::InProcess | Self::RustDds => None,
+            Self::InProcess => None,
         }
     }
 }

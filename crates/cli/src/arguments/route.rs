@@ -1,4 +1,4 @@
-//! What can be typed behind `route`.
+//! The arguments of `route`.
 
 use std::path::PathBuf;
 

@@ -2,6 +2,7 @@
 
 use tailbound_control::{Client, ClientError};
 use tailbound_enforcement::{AuditSummary, LedgerSummary, standing_reservations, state_directory};
+use tailbound_model::BackendKind;
 use tailbound_time::Duration;
 
 use crate::failure::Failure;
@@ -57,11 +58,16 @@ pub fn carry_out(output: &Output) -> Result<(), Failure> {
                 .iter()
                 .map(ToString::to_string)
                 .collect();
+            let [budget, period] = match domain.backend {
+                // Contracts of topics in the kernel are held as domains that get no CPU time.
+                BackendKind::None => ["-", "-"].map(String::from),
+                _ => [domain.interface.budget, domain.interface.period].map(|one| one.to_string()),
+            };
             let mut row = vec![
                 domain.domain.clone(),
                 domain.backend.to_string(),
-                domain.interface.budget.to_string(),
-                domain.interface.period.to_string(),
+                budget,
+                period,
                 cpus.join(","),
             ];
             row.extend(ledger(domain.ledger.as_ref()));

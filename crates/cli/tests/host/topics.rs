@@ -12,8 +12,8 @@ const OWN_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 213, 7, 1);
 const PORT: u16 = 7493;
 /// The datagrams of a flood.
 const FLOOD: usize = 2_000;
-/// What a contract of five messages a minute lets through at once of each sender: the messages and a farewell, and as many again
-/// that the network may have delayed; tokens that come meanwhile are one in ten seconds.
+/// The datagrams that a contract of five messages a minute admits at once of each sender: the messages and a farewell, and as many
+/// again that the network may have delayed. One more comes in ten seconds.
 const ADMITTED: usize = 12;
 
 const ROBOT: &str = r#"

@@ -64,7 +64,7 @@ fn endpoint(check: &mut Check<'_>, place: &KeyPath, name: &str, service: &Servic
     }
 }
 
-/// What is wrong with an endpoint, and what would be right.
+/// A fault of an endpoint, and the remedy.
 type EndpointFault = (String, &'static str);
 
 fn endpoint_syntax(protocol: Protocol, text: &str) -> Result<(), EndpointFault> {

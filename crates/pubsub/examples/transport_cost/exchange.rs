@@ -1,4 +1,4 @@
-//! What a message does besides taking time: allocations, and system calls, which strace counts from outside.
+//! The allocations of a round trip, and its system calls, which strace counts from outside.
 
 use allocation_counter::measure;
 use serde_json::json;

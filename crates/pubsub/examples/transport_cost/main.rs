@@ -1,4 +1,4 @@
-//! What topics cost over each transport, beside the transport without them.
+//! A measurement of topics over each transport, beside the transport without them.
 //!
 //! ```text
 //! transport_cost round-trips --cpus 1,1 [--seconds N]     both ends on one CPU, or on two

@@ -100,7 +100,7 @@ fn messages_release_the_jobs_of_a_sweep() {
     assert!(jobs("act").abs_diff(200) <= 1, "{}", jobs("act"));
 }
 
-/// What the eye reads as its window opens is replaced when the action of the next frame ends: 10 + 5 + 1 ms later.
+/// The message that the eye reads as its window opens is replaced when the action of the next frame ends: 10 + 5 + 1 ms later.
 #[test]
 fn a_chain_has_a_row_of_data_ages_and_one_of_reaction_times() {
     let limits = "chains.grip.data_age=15999us,16ms";
