@@ -44,6 +44,15 @@ struct ServedConnection {
     work_start: Option<u64>,
     reader: u32,
     last_read: u64,
+    writing: Option<WriteUnderWay>,
+}
+
+/// A system call by which a thread writes to a connection.
+#[derive(Clone, Copy, Debug)]
+struct WriteUnderWay {
+    thread: u32,
+    /// Whether the client has had what it wrote before the call was over.
+    arrived: bool,
 }
 
 /// The work for a request that ends, once it is shared with the next one of its connection, where the same write answered
@@ -150,7 +159,9 @@ impl Conversations {
         &mut self,
         connection: u32,
         number: u64,
+        host: &HostState<'_>,
     ) -> (Option<RequestWork>, Option<u32>) {
+        self.arrive(connection, number, host);
         let open = &mut self.connections[connection as usize].open;
         let place = open.iter().position(|request| request.number == number);
         let ended = place.and_then(|place| open.remove(place));
@@ -182,6 +193,9 @@ impl Conversations {
                     let descriptor = u32::try_from(*first).unwrap_or(u32::MAX);
                     if let Some(connection) = connection(descriptor) {
                         host.set_owner(thread, connection);
+                        let arrived = false;
+                        self.connections[connection as usize].writing =
+                            Some(WriteUnderWay { thread, arrived });
                     }
                 }
                 CallMeaning::AwaitsWork => host.set_owner(thread, NOBODY),
@@ -192,16 +206,21 @@ impl Conversations {
                 same_process: false,
                 ..
             } => self.inherit(process, *child),
-            KernelEventKind::CallExit { number, result } if *result > 0 => {
+            KernelEventKind::CallExit { number, result } => {
                 let descriptor = before.filter(|(call, _)| call == number);
                 let Some(connection) =
                     descriptor.and_then(|(_, descriptor)| connection(descriptor))
                 else {
                     return;
                 };
-                match host.calls.meaning(*number) {
-                    CallMeaning::Reads => self.read(connection, thread, at, host),
-                    CallMeaning::Writes => self.wrote(connection, thread, at, host),
+                let meaning = host.calls.meaning(*number);
+                let has_arrived =
+                    meaning == CallMeaning::Writes && self.end_write(connection, thread);
+                match meaning {
+                    CallMeaning::Reads if *result > 0 => self.read(connection, thread, at, host),
+                    CallMeaning::Writes if *result > 0 && !has_arrived => {
+                        self.wrote(connection, thread, at, host);
+                    }
                     _ => {}
                 }
             }
@@ -216,6 +235,29 @@ impl Conversations {
         let inherited = own.map(|((_, descriptor), number)| ((child, *descriptor), *number));
         let inherited: Vec<_> = inherited.collect();
         self.by_descriptor.extend(inherited);
+    }
+
+    /// A request has ended. Its reply may be with the client before the system call that wrote it is over, where something
+    /// more urgent keeps the writer from its CPU: the reply was with the kernel by then.
+    fn arrive(&mut self, connection: u32, number: u64, host: &HostState<'_>) {
+        let served = &mut self.connections[connection as usize];
+        let Some(writing) = served.writing.as_mut().filter(|writing| !writing.arrived) else {
+            return;
+        };
+        let mut open = served.open.iter();
+        let request = open.find(|one| one.number == number);
+        if let Some(request) = request.filter(|one| one.work.is_none()) {
+            writing.arrived = true;
+            let (thread, replied) = (writing.thread, request.replied);
+            self.wrote(connection, thread, replied, host);
+        }
+    }
+
+    /// A thread's write to a connection is over; whether the client had it before.
+    fn end_write(&mut self, connection: u32, thread: u32) -> bool {
+        let writing = &mut self.connections[connection as usize].writing;
+        let ended = writing.take_if(|writing| writing.thread == thread);
+        ended.is_some_and(|ended| ended.arrived)
     }
 
     fn read(&mut self, number: u32, thread: u32, at: u64, host: &mut HostState<'_>) {

@@ -100,9 +100,9 @@ impl WithheldDomain {
     /// A thread of it comes to a CPU.
     pub(crate) fn runs(&mut self) {
         let was_withheld = std::mem::take(&mut self.throttled);
-        // The kernel lets a domain run on beyond what counts as all: its use goes on until a timer gives the budget back,
-        // if timers are recorded at all.
-        if was_withheld && self.replenished.is_none() {
+        // The kernel lets a domain run on beyond what counts as all: its use goes on until its timer gives the budget back,
+        // where a timer does.
+        if was_withheld && self.domain.replenished_by.is_none() {
             self.used = 0;
         }
         if std::mem::take(&mut self.was_throttled)

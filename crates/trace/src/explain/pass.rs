@@ -330,7 +330,10 @@ impl<'a, B: PositionedBytes> EventPass<'a, B> {
 
     fn close(&mut self, request: &PendingRequest) {
         let (work, served_by) = match request.connection {
-            Some(connection) => self.conversations.close(connection, request.number),
+            Some(connection) => {
+                let number = request.number;
+                self.conversations.close(connection, number, &self.host)
+            }
             None => (None, None),
         };
         let pass = &mut self.loads[request.load];

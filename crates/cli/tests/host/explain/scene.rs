@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration as Pause, Instant as Stopwatch};
 
 use tailbound_experiment::recorded_run::{call_processes, recorded_domain, sampler_delays};
 use tailbound_linux::clock::Monotonic;
-use tailbound_linux::process::own_thread;
+use tailbound_linux::process::{die_with_parent, own_thread};
 use tailbound_linux::sockets::unix_end;
 use tailbound_linux::thread::{make_current_thread_fifo, pin_current_thread};
 use tailbound_measurement::{LOOK_DISTANCE, SupplySampler};
@@ -46,6 +46,11 @@ pub fn place(test: &str, programs: &[&str]) -> Option<Bench> {
         return None;
     }
     Some(bench)
+}
+
+/// Starts the server, which ends with its test, however that ends.
+pub fn start(command: &mut Command) -> Child {
+    die_with_parent(command).spawn().unwrap()
 }
 
 /// A connection to the server, which is a client of each task.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
-use std::time::Duration as Pause;
+use std::time::{Duration as Pause, Instant as Stopwatch};
 
 use tailbound_linux::capabilities::Feature;
 use tailbound_linux::process::send_signal;
@@ -11,7 +11,7 @@ use tailbound_linux::{HostCapabilities, cgroup};
 use tailbound_trace::explain::{Explanation, LatencyCause};
 
 use super::RIGHT;
-use super::scene::{Client, RecordedScene, Requests, SERVER, place, share};
+use super::scene::{Client, RecordedScene, Requests, SERVER, place, share, start};
 use crate::bench::Bench;
 use crate::container::Container;
 
@@ -57,7 +57,7 @@ fn used_up(bench: &Bench, backend: &str) -> (Explanation, Option<u64>) {
     let socket = bench.path().join(format!("{backend}.sock"));
     let mut words = vec!["run", "--backend", backend, "-b", "30ms", "-p", "100ms"];
     words.extend(["--cpus", "0", "--", "python3", SERVER]);
-    let mut server = bench.tailbound(&words).arg(&socket).spawn().unwrap();
+    let mut server = start(bench.tailbound(&words).arg(&socket));
     let mut clients = [Client::connect(0, &socket)];
     clients[0].send("pid 0");
     let pid: u32 = clients[0].reply().parse().unwrap();
@@ -120,6 +120,18 @@ fn used_up_budgets_of_the_kernel_are_named() {
     }
 }
 
+/// A request that uses a budget of 60 ms in 200 ms up, and one that waits for another. The wait for budget is longer than
+/// the execution, which timer interrupts and the sampler of the scene stretch by some percent on a slow host.
+fn ask_in_each_cause(requests: &mut Requests, client: &mut Client, other: &mut Client) {
+    sleep(Pause::from_millis(250));
+    requests.ask(0, client, "work 100", || {});
+    sleep(Pause::from_millis(250));
+    other.send("work 40");
+    sleep(Pause::from_millis(5));
+    requests.ask(1, client, "work 1", || {});
+    other.reply();
+}
+
 /// Each connection has a process of its own, made while the recording goes on.
 #[test]
 fn processes_of_single_connections_queue_behind_each_other() {
@@ -128,10 +140,10 @@ fn processes_of_single_connections_queue_behind_each_other() {
     };
     let socket = bench.path().join("fork.sock");
     let words = [
-        "run", "-b", "150ms", "-p", "200ms", "--cpus", "0", "--", "python3", SERVER,
+        "run", "-b", "60ms", "-p", "200ms", "--cpus", "0", "--", "python3", SERVER,
     ];
     let mut command = bench.tailbound(&words);
-    let mut server = command.arg(&socket).arg("--fork").spawn().unwrap();
+    let mut server = start(command.arg(&socket).arg("--fork"));
     drop(Client::connect(9, &socket));
     let scene = RecordedScene::begin(&bench);
     let mut clients = [Client::connect(0, &socket), Client::connect(1, &socket)];
@@ -142,13 +154,7 @@ fn processes_of_single_connections_queue_behind_each_other() {
     let mut requests = Requests::default();
     for _ in 0..2 {
         let [client, other] = &mut clients;
-        sleep(Pause::from_millis(250));
-        requests.ask(0, client, "work 250", || {});
-        sleep(Pause::from_millis(250));
-        other.send("work 100");
-        sleep(Pause::from_millis(5));
-        requests.ask(1, client, "work 1", || {});
-        other.reply();
+        ask_in_each_cause(&mut requests, client, other);
     }
     let explanations = scene.explain(&["budget", "queueing"], &clients, &requests);
     drop(clients);
@@ -159,11 +165,11 @@ fn processes_of_single_connections_queue_behind_each_other() {
     bench.assert_clean("run-");
 }
 
-/// A page that nginx works on for some tens of milliseconds: it replaces words in megabytes.
+/// An nginx that compares each path with an expression that takes twice as long with each letter more, in one go. Every
+/// answer comes in chunks.
 fn prepare_nginx(bench: &Bench) {
     let folder = bench.path().display();
     std::fs::create_dir(bench.path().join("www")).unwrap();
-    bench.write("www/page", &"abcq acbq ".repeat(600_000));
     let configuration = format!(
         "user root; worker_processes 2; daemon off; pid {folder}/pid;
          events {{ worker_connections 64; }}
@@ -171,12 +177,30 @@ fn prepare_nginx(bench: &Bench) {
              access_log off;
              server {{
                  listen unix:{folder}/nginx.sock; root {folder}/www;
-                 sub_filter_types *; sub_filter_once off;
-                 sub_filter abca zzzz; sub_filter qqqb yyyy; sub_filter cbcb cccc;
+                 sub_filter_types *; sub_filter abca zzzz;
+                 location / {{ }}
+                 location ~ \"^/(a+)+[bc]$\" {{ }}
              }}
          }}"
     );
     bench.write("conf", &configuration);
+}
+
+fn page_of(path: &str) -> String {
+    format!("GET /{path} HTTP/1.1\r\nHost: here\r\n\r\n")
+}
+
+/// A page that nginx works on for some tens of milliseconds.
+fn slow_page(client: &mut Client) -> String {
+    (12..24)
+        .map(|letters| page_of(&"a".repeat(letters)))
+        .find(|page| {
+            let begun = Stopwatch::now();
+            client.send(page);
+            client.page();
+            begun.elapsed() >= Pause::from_millis(20)
+        })
+        .unwrap()
 }
 
 #[test]
@@ -191,30 +215,24 @@ fn requests_queue_in_workers_of_nginx() {
         "run", "-b", "150ms", "-p", "200ms", "--cpus", "0", "--", "nginx",
     ];
     words.extend(["-p", folder, "-c", &configuration, "-e", "stderr"]);
-    let mut server = bench.tailbound(&words).spawn().unwrap();
+    let mut server = start(&mut bench.tailbound(&words));
     let socket = bench.path().join("nginx.sock");
     let mut clients = [Client::connect(0, &socket), Client::connect(1, &socket)];
-    let absent = "GET /none HTTP/1.1\r\nHost: here\r\n\r\n";
-    let page = "GET /page HTTP/1.1\r\nHost: here\r\n\r\n";
+    let page = page_of("none");
     for client in &mut clients {
-        client.send(absent);
+        client.send(&page);
         client.page();
     }
+    let slow = slow_page(&mut clients[1]);
     let scene = RecordedScene::begin(&bench);
     let mut requests = Requests::default();
     for _ in 0..2 {
         let [client, other] = &mut clients;
         sleep(Pause::from_millis(200));
-        // The page of the other client waits in the kernel until it is read: nginx has done its part by then, or waits.
-        std::thread::scope(|scope| {
-            let reader = scope.spawn(|| {
-                other.send(page);
-                other.page();
-            });
-            sleep(Pause::from_millis(5));
-            requests.exchange(0, client, absent, Client::page);
-            reader.join().unwrap();
-        });
+        other.send(&slow);
+        sleep(Pause::from_millis(5));
+        requests.exchange(0, client, &page, Client::page);
+        other.page();
     }
     let explanations = scene.explain(&["queueing"], &clients, &requests);
     drop(clients);
@@ -271,7 +289,7 @@ fn a_service_in_a_container_is_explained() {
         "--container",
         name,
         "-b",
-        "150ms",
+        "60ms",
         "-p",
         "200ms",
         "--cpus",
@@ -283,13 +301,7 @@ fn a_service_in_a_container_is_explained() {
     let mut requests = Requests::default();
     for _ in 0..2 {
         let [client, other] = &mut clients;
-        sleep(Pause::from_millis(250));
-        requests.ask(0, client, "work 250", || {});
-        sleep(Pause::from_millis(250));
-        other.send("work 100");
-        sleep(Pause::from_millis(5));
-        requests.ask(1, client, "work 1", || {});
-        other.reply();
+        ask_in_each_cause(&mut requests, client, other);
     }
     let explanations = scene.explain(&["budget", "queueing"], &clients, &requests);
     drop(clients);
