@@ -26,7 +26,11 @@ impl SimulatedSubsystem for PartitionWindows {
             let host = mapping.name.to_owned();
             return Err(HostError::NoFrame { host });
         };
-        group.rule = Rule::Windows(reservation.windows.clone());
+        // Decisions and context switches are the engine's.
+        let switch = mapping.host.overheads.window_switch;
+        let windows = reservation.windows.iter();
+        let windows = windows.filter_map(|window| window.behind(switch));
+        group.rule = Rule::Windows(windows.collect());
         group.period = frame;
         Ok(true)
     }
