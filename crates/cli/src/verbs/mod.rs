@@ -27,6 +27,7 @@ pub mod predict;
 mod predict_answer;
 mod predict_frequency;
 mod predict_recovery;
+mod predicted_chains;
 mod protocols;
 pub mod report;
 pub mod revert;
