@@ -12,6 +12,7 @@ use crate::admission::real_time_limit;
 use crate::audit::{AuditedDomain, Auditor, Bell, Notice};
 use crate::ds_freeze::{
     ChangeAt, CpuManager, Heartbeat, LedgerSnapshot, ManagerError, ManagerOptions, ServedDomain,
+    WindowTotals,
 };
 use crate::linux_kernel::LinuxKernel;
 use crate::{Plan, ReservationRequest};
@@ -60,6 +61,9 @@ pub struct LedgerSummary {
     /// CPU time that it used under boosts, which came from no budget.
     #[serde(default)]
     pub boosted: Duration,
+    /// The account of its windows, if it is a time partition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows: Option<WindowTotals>,
     /// CPU time of the managers of its CPUs, which they share with other domains there.
     pub manager_time: Duration,
 }
@@ -84,6 +88,9 @@ impl LedgerSummary {
         self.boosts += seen.boosts;
         self.boosted = self.boosted.saturating_add(seen.boosted);
         self.polling |= seen.polling;
+        if let Some(windows) = &seen.windows {
+            self.windows.get_or_insert_default().add(windows);
+        }
     }
 }
 

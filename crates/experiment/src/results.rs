@@ -575,6 +575,20 @@ fn run_label(result: &VariantResult, index: usize) -> String {
     )
 }
 
+/// The account of windows as the report has it.
+fn window_ledger(ledger: &LedgerSummary) -> Option<tailbound_report::WindowLedger> {
+    ledger
+        .windows
+        .as_ref()
+        .map(|windows| tailbound_report::WindowLedger {
+            late_by_host: windows.late_by_host.edges,
+            late_by_partition: windows.late_by_partition.edges,
+            late_by_manager: windows.late_by_manager.edges,
+            missed: ledger.skipped,
+            worst_start_ns: windows.worst_start.as_nanos(),
+        })
+}
+
 fn measured_run(measured: &Measurement, ledger: Option<LedgerSummary>) -> MeasuredRun {
     let per_task = if measured.per_task.len() > 1 {
         measured.per_task.clone()
@@ -599,6 +613,7 @@ fn measured_run(measured: &Measurement, ledger: Option<LedgerSummary>) -> Measur
             overrun_max_ns: ledger.largest_overrun.as_nanos(),
             held_ns: ledger.held.as_nanos(),
             manager_ns: ledger.manager_time.as_nanos(),
+            windows: window_ledger(&ledger),
         }),
         interrupted: measured.interrupted.clone(),
     }

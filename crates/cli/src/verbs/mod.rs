@@ -23,6 +23,7 @@ mod model_frequency;
 pub mod nri_plugin;
 pub mod oci_hook;
 pub mod own_tasks;
+mod partition_table;
 pub mod predict;
 mod predict_answer;
 mod predict_frequency;
