@@ -68,7 +68,7 @@ impl DomainIsolation {
                     "see tailbound doctor, or leave `memory_limit` out",
                 )
             })?;
-            Ok((group, limit))
+            Ok::<_, ExperimentError>((group, limit))
         });
         Ok(Some(Self {
             namespaces: isolation.namespaces.clone(),

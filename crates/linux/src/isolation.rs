@@ -171,7 +171,11 @@ fn end_memory_group(program: &IsolatedProgram, is_last: bool) {
 }
 
 /// What the first process does: it isolates itself, and becomes the program, or starts it and waits for it.
-fn enter(program: &IsolatedProgram, supervisor: UnixStream, signals: &SignalHold) -> io::Result<i32> {
+fn enter(
+    program: &IsolatedProgram,
+    supervisor: UnixStream,
+    signals: &SignalHold,
+) -> io::Result<i32> {
     set_death_signal(libc::SIGKILL)?;
     check_alive(&supervisor)?;
     drop(supervisor);
@@ -190,12 +194,12 @@ fn enter(program: &IsolatedProgram, supervisor: UnixStream, signals: &SignalHold
         raise_loopback().map_err(|error| explained("raising the loopback", &error))?;
     }
     if !program.namespaces.contains(&OwnNamespace::Pid) {
-        return Err(become_program(&program.command));
+        return Err(become_program(&program.command, signals));
     }
     match fork()? {
         0 => {
             lead_own_group(0);
-            Err(become_program(&program.command))
+            Err(become_program(&program.command, signals))
         }
         child => {
             lead_own_group(child);
@@ -215,11 +219,13 @@ fn check_alive(mut supervisor: &UnixStream) -> io::Result<()> {
 }
 
 /// Replaces this process by the program; why that failed.
-fn become_program(words: &[String]) -> io::Error {
+fn become_program(words: &[String], signals: &SignalHold) -> io::Error {
     let Some((program, arguments)) = words.split_first() else {
         return io::ErrorKind::InvalidInput.into();
     };
-    // Signals that are held back go to the program, since exec lets them go.
+    if let Err(error) = signals.end() {
+        return error;
+    }
     let error = Command::new(program).args(arguments).exec();
     explained(&format!("starting {program} in isolation"), &error)
 }

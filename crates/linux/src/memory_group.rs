@@ -81,9 +81,7 @@ impl MemoryGroup {
             false => "memory.oom_control",
         };
         let text = read_control(&self.directory.join(file)).unwrap_or_default();
-        let count = text
-            .lines()
-            .find_map(|line| line.strip_prefix("oom_kill "));
+        let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
         count.and_then(|count| count.parse().ok()).unwrap_or(0)
     }
 
@@ -163,14 +161,18 @@ mod tests {
     #[test]
     fn a_group_is_made_limited_and_removed() {
         let Ok(group) = MemoryGroup::make("a-group-is-made", 8 << 20) else {
-            eprintln!("SKIP a_group_is_made_limited_and_removed: needs a cgroup that limits memory");
+            eprintln!(
+                "SKIP a_group_is_made_limited_and_removed: needs a cgroup that limits memory"
+            );
             return;
         };
         let limits = ["memory.max", "memory.limit_in_bytes"];
         let limits = limits.map(|file| read_control(&group.directory().join(file)).ok());
         assert!(limits.contains(&Some((8 << 20).to_string())), "{limits:?}");
         assert_eq!(group.killed(), 0);
-        let abandoned = group.directory().with_file_name(format!("{PREFIX}{}-x", u32::MAX >> 10));
+        let abandoned = group
+            .directory()
+            .with_file_name(format!("{PREFIX}{}-x", u32::MAX >> 10));
         cgroup::make(&abandoned).unwrap();
         remove_abandoned(group.directory().parent().unwrap());
         assert!(!abandoned.exists());

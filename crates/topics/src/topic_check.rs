@@ -414,9 +414,13 @@ fn isolation(check: &mut Check<'_>, place: &KeyPath, topic: &TopicDescription) {
         passed.iter().find(|one| isolation.has(**one))
     };
     let ends = topic.publishers.iter().chain(&topic.subscribers);
-    let domains = ends.chain(&topic.released).filter_map(|name| Some(TaskName::parse(name)?.domain));
+    let domains = ends
+        .chain(&topic.released)
+        .filter_map(|name| Some(TaskName::parse(name)?.domain));
     let domains: BTreeSet<String> = domains.collect();
-    let mut isolated = domains.iter().filter_map(|domain| Some((domain, obstacle(domain)?)));
+    let mut isolated = domains
+        .iter()
+        .filter_map(|domain| Some((domain, obstacle(domain)?)));
     if let Some((isolated, namespace)) = isolated.next()
         && domains.len() > 1
     {

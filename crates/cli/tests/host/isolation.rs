@@ -103,7 +103,9 @@ fn partitions_are_isolated_in_space_and_their_ports_go_on() {
     // What a partition must not reach: this process, and a file of each place for passing files.
     bench.write("stranger", &std::process::id().to_string());
     let strange = ["/tmp", "/dev/shm"].map(|folder| {
-        let file = tempfile::Builder::new().prefix("tb-strange").tempfile_in(folder);
+        let file = tempfile::Builder::new()
+            .prefix("tb-strange")
+            .tempfile_in(folder);
         file.unwrap()
     });
     bench.write("isolated.toml", &description("10s"));
@@ -112,7 +114,10 @@ fn partitions_are_isolated_in_space_and_their_ports_go_on() {
     let said = format!("{}{left}{right}", ended.err);
     assert!(matches!(ended.status, Some(0 | 2)), "{said}");
     assert!(left.contains("alone, and a child out of memory"), "{said}");
-    assert!(left.contains("at the memory limit of 67108864 bytes: 1"), "{said}");
+    assert!(
+        left.contains("at the memory limit of 67108864 bytes: 1"),
+        "{said}"
+    );
     assert!(right.contains("alone, and the port works"), "{said}");
     drop(strange);
     bench.assert_clean("left");
@@ -173,7 +178,10 @@ fn a_reservation_holds_an_isolated_program_and_no_death_of_ours_leaves_any() {
             (is_fifo(first) && is_fifo(program)).then_some(())
         });
         let group = fs::read_to_string(format!("/proc/{program}/cgroup")).unwrap();
-        assert!(group.lines().any(|line| line.ends_with("tailbound/right")), "{group}");
+        assert!(
+            group.lines().any(|line| line.ends_with("tailbound/right")),
+            "{group}"
+        );
         assert!(group.contains("tailbound-memory-"), "{group}");
         let all = with_descendants(&BTreeSet::from([supervisor])).unwrap();
         let doomed = match victim {
@@ -185,11 +193,17 @@ fn a_reservation_holds_an_isolated_program_and_no_death_of_ours_leaves_any() {
         send_signal(doomed, SIGKILL).unwrap();
         run.wait().unwrap();
         for pid in all {
-            let words = || command_line(pid).is_ok_and(|words| words.join(" ").contains("isolation::right"));
-            until(&format!("the end of {pid} after {victim}"), || (!words()).then_some(()));
+            let words = || {
+                command_line(pid).is_ok_and(|words| words.join(" ").contains("isolation::right"))
+            };
+            until(&format!("the end of {pid} after {victim}"), || {
+                (!words()).then_some(())
+            });
         }
         bench.assert_clean("right");
-        until("the removal of the group", || memory_groups().is_empty().then_some(()));
+        until("the removal of the group", || {
+            memory_groups().is_empty().then_some(())
+        });
     }
 }
 

@@ -21,7 +21,11 @@ const FORWARDED: [libc::c_int; 7] = [
 const KILLED: i32 = 128;
 
 /// Signals that wait until they are taken, in this process and those that it forks.
-pub(super) struct SignalHold(libc::sigset_t);
+pub(super) struct SignalHold {
+    held: libc::sigset_t,
+    /// The signals that were held back before.
+    before: libc::sigset_t,
+}
 
 impl SignalHold {
     /// Holds them back from now on.
@@ -37,16 +41,26 @@ impl SignalHold {
         };
         // SAFETY: the numbers are those of a signal and of its usual effect: one that ignores it would take no exit status.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-        // SAFETY: the set lives through the call, which writes nothing without a place for it.
-        check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const held, ptr::null_mut()) })?;
-        Ok(Self(held))
+        let mut before = held;
+        // SAFETY: both sets live through the call.
+        check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const held, &raw mut before) })?;
+        Ok(Self { held, before })
+    }
+
+    /// Lets them take effect in this process, which is to become a program: exec leaves them as they are.
+    pub fn end(&self) -> io::Result<()> {
+        // SAFETY: the set is the one that the kernel gave, and lives through the call.
+        let ended = unsafe {
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const self.before, ptr::null_mut())
+        };
+        check(ended).map(drop)
     }
 
     /// The next one.
     fn take(&self) -> io::Result<libc::c_int> {
         loop {
             // SAFETY: the set lives through the call, which writes nothing without a place for it.
-            match check(unsafe { libc::sigwaitinfo(&raw const self.0, ptr::null_mut()) }) {
+            match check(unsafe { libc::sigwaitinfo(&raw const self.held, ptr::null_mut()) }) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 taken => return taken,
             }

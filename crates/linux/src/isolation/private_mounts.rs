@@ -89,9 +89,8 @@ pub(super) fn mount_all(program: &IsolatedProgram) -> io::Result<()> {
 fn keep_to_ourselves() -> io::Result<()> {
     let flags = libc::MS_REC | libc::MS_PRIVATE;
     // SAFETY: the path ends with a zero; the kernel reads nothing else for these flags.
-    let outcome = check(unsafe {
-        libc::mount(ptr::null(), c"/".as_ptr(), ptr::null(), flags, ptr::null())
-    });
+    let outcome =
+        check(unsafe { libc::mount(ptr::null(), c"/".as_ptr(), ptr::null(), flags, ptr::null()) });
     outcome
         .map(drop)
         .map_err(|error| explained("making the mounts private", &error))
@@ -114,11 +113,17 @@ fn kept_files(paths: &[PathBuf]) -> io::Result<Vec<(PathBuf, File)>> {
     for path in paths {
         let path = fs::canonicalize(path)
             .map_err(|error| explained(&format!("finding {}", path.display()), &error))?;
-        if PRIVATE_FOLDERS.iter().any(|folder| path == Path::new(folder)) {
+        if PRIVATE_FOLDERS
+            .iter()
+            .any(|folder| path == Path::new(folder))
+        {
             let message = format!("{} is to be empty, and to be kept", path.display());
             return Err(io::Error::other(message));
         }
-        if PRIVATE_FOLDERS.iter().any(|folder| path.starts_with(folder)) {
+        if PRIVATE_FOLDERS
+            .iter()
+            .any(|folder| path.starts_with(folder))
+        {
             let file = File::options()
                 .read(true)
                 .custom_flags(libc::O_PATH)
