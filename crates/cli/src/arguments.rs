@@ -703,6 +703,24 @@ pub enum InternalProgram {
         /// The description.
         file: PathBuf,
     },
+    /// A program with namespaces of its own, and the process that waits for it.
+    Isolated {
+        /// The namespaces that it has for itself: mount, pid, ipc, network.
+        #[arg(long, value_delimiter = ',')]
+        namespaces: Vec<tailbound_linux::isolation::OwnNamespace>,
+        /// The directory of the group whose memory is limited.
+        #[arg(long, requires = "memory_limit_bytes")]
+        memory_group: Option<PathBuf>,
+        /// The limit of that group, in bytes.
+        #[arg(long)]
+        memory_limit_bytes: Option<u64>,
+        /// A folder or file that stays where it is.
+        #[arg(long = "keep")]
+        kept: Vec<PathBuf>,
+        /// The command and its arguments.
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
     /// A process that waits for the parent's word and then becomes a command.
     Hold {
         /// The abstract Unix socket on which the parent gives the word.

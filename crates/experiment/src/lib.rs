@@ -14,6 +14,7 @@ pub mod host_check;
 mod host_prediction;
 pub mod host_set;
 mod host_sizing;
+mod isolation;
 pub mod load_run;
 mod loss_watch;
 mod measured_sample;

@@ -7,12 +7,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration as Pause;
 
 use tailbound_enforcement::{Target, binding};
+use tailbound_linux::isolation::IsolatedProcesses;
 use tailbound_linux::network_interface::NamedNetwork;
 use tailbound_linux::spawn;
 use tailbound_model::{Builtin, Description, Domain, Members, Scheduling};
 
 use crate::ExperimentError;
 use crate::chain_runs::job_folder;
+use crate::isolation::DomainIsolation;
 use crate::port_set::PortSet;
 
 /// How long a program may take to end after SIGTERM before it is killed.
@@ -37,6 +39,7 @@ pub struct Surroundings {
 pub struct Programs {
     domain: String,
     children: Vec<Started>,
+    isolation: Option<DomainIsolation>,
     /// What runs without us: processes or a cgroup that the description names.
     attached: Option<Target>,
 }
@@ -51,6 +54,8 @@ struct ProgramPlace<'a> {
 #[derive(Debug)]
 struct Started {
     child: Child,
+    /// Its processes, where the child is the supervisor of an isolated program.
+    isolated: Option<IsolatedProcesses>,
     program: String,
     log: PathBuf,
 }
@@ -70,6 +75,7 @@ impl Programs {
         let mut programs = Self {
             domain: name.into(),
             children: Vec::new(),
+            isolation: None,
             attached: None,
         };
         let Members::Started { instances } = domain.members(name) else {
@@ -81,6 +87,7 @@ impl Programs {
             network: domain.network_namespace.as_deref(),
         };
         let words = command_line(description, name, domain, surroundings)?;
+        programs.isolation = DomainIsolation::prepare(name, domain, surroundings)?;
         for instance in 0..instances {
             programs.start_one(&words, &place, instance, (surroundings, ports))?;
         }
@@ -108,7 +115,9 @@ impl Programs {
             .map_err(writing)?;
         let errors = output.try_clone().map_err(writing)?;
         let program = words.first().cloned().unwrap_or_default();
-        let mut command = Command::new(&program);
+        let isolated = self.isolation.as_ref();
+        let words = isolated.map_or_else(|| words.to_vec(), |one| one.command_line(words));
+        let mut command = Command::new(&words[0]);
         command
             .args(&words[1..])
             .current_dir(&surroundings.base)
@@ -137,10 +146,29 @@ impl Programs {
         })?;
         self.children.push(Started {
             child,
+            isolated: None,
             program,
             log,
         });
-        Ok(())
+        self.await_isolated()
+    }
+
+    /// Waits until the program that was started last is in its namespaces, if it is isolated.
+    fn await_isolated(&mut self) -> Result<(), ExperimentError> {
+        let (Some(isolation), Some(latest)) = (&self.isolation, self.children.last_mut()) else {
+            return Ok(());
+        };
+        let processes = isolation.await_program(&mut latest.child);
+        latest.isolated = processes.map_err(|cause| ExperimentError::Start {
+            domain: self.domain.clone(),
+            program: latest.program.clone(),
+            cause,
+            remedy: "see tailbound doctor".into(),
+        })?;
+        match latest.isolated {
+            Some(_) => Ok(()),
+            None => self.check_alive(),
+        }
     }
 
     /// The network namespace that the programs are to run in.
@@ -152,16 +180,17 @@ impl Programs {
         })
     }
 
-    /// The processes that were started; none where the domain runs without us.
+    /// The processes that were started, without the supervisors of isolated ones; none where the domain runs without us.
     pub fn started(&self) -> Vec<u32> {
-        self.children.iter().map(|one| one.child.id()).collect()
+        let first = |one: &Started| one.isolated.map_or(one.child.id(), |own| own.first);
+        self.children.iter().map(first).collect()
     }
 
     /// The first process, if we know it.
     pub fn first_process(&self) -> Option<u32> {
         match (&self.attached, self.children.first()) {
             (Some(Target::Processes(pids)), _) => pids.first().copied(),
-            (None, Some(one)) => Some(one.child.id()),
+            (None, Some(one)) => Some(one.isolated.map_or(one.child.id(), |own| own.program)),
             _ => None,
         }
     }
@@ -200,6 +229,9 @@ impl Programs {
             let _reaped = one.child.wait();
         }
         self.children.clear();
+        if let Some(isolation) = self.isolation.take() {
+            isolation.end();
+        }
     }
 }
 

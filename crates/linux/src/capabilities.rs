@@ -15,6 +15,11 @@ use serde::{Deserialize, Serialize};
 mod kernel_events;
 mod probe;
 
+/// Whether this process has an effective capability, such as `CAP_SYS_ADMIN`.
+pub fn is_privileged(capability: &str) -> bool {
+    probe::privileges().contains(capability)
+}
+
 /// The variable whose comma-separated [`Feature`] names the probe hides.
 pub const WITHOUT_VARIABLE: &str = "TAILBOUND_WITHOUT";
 

@@ -37,6 +37,27 @@ pub fn interface_address(name: &str) -> io::Result<Ipv4Addr> {
     Ok(Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes()))
 }
 
+/// Brings the loopback up, which is down in a new network namespace.
+///
+/// # Errors
+/// What the kernel says.
+pub(crate) fn raise_loopback() -> io::Result<()> {
+    // SAFETY: all bytes zero are a valid request.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (place, byte) in request.ifr_name.iter_mut().zip(b"lo") {
+        *place = byte.cast_signed();
+    }
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    let number = socket.as_raw_fd();
+    // SAFETY: the pointer is to a local of the type that SIOCGIFFLAGS writes and SIOCSIFFLAGS reads, and the flags are the
+    // member that the first one has written.
+    unsafe {
+        check(libc::ioctl(number, libc::SIOCGIFFLAGS, &raw mut request))?;
+        request.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short;
+        check(libc::ioctl(number, libc::SIOCSIFFLAGS, &raw const request)).map(drop)
+    }
+}
+
 /// A network namespace that has a name (ip-netns(8)).
 #[derive(Debug)]
 pub struct NamedNetwork(File);

@@ -14,6 +14,7 @@ use crate::interface::{
     WhenEmpty,
 };
 use crate::interrupts::InterruptSource;
+use crate::isolation::Isolation;
 use crate::locks::{CriticalSection, LockProtocol};
 use crate::machine::Machine;
 use crate::mode::{LocalMode, Mode};
@@ -149,6 +150,10 @@ pub struct Domain {
     /// of `tailbound run`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_namespace: Option<String>,
+    /// The isolation of the command or built-in in space, with all four namespaces if it is empty; left out, it sees and
+    /// reaches what `tailbound run` does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
     /// The number of copies of the command or built-in that are started.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1, max = 1024), extend("default" = 1))]
@@ -237,6 +242,7 @@ impl Domain {
             pod: None,
             machine: None,
             network_namespace: None,
+            isolation: None,
             instances: 1,
             cpus: CpuSet::new(),
             cpu_bound: false,

@@ -16,6 +16,7 @@ mod inputs;
 pub mod interface;
 mod interference;
 mod interrupts;
+mod isolation;
 pub mod kernel_trace;
 mod locks;
 mod machine;
@@ -56,6 +57,7 @@ pub use interface::{
 };
 pub use interference::{Interference, InterferenceKind};
 pub use interrupts::{InterruptHandling, InterruptSource, ReceiveContext, interrupt_domain};
+pub use isolation::{IsolatedNamespace, Isolation, MemorySize, MemorySizeError};
 pub use locks::{CriticalSection, LockProtocol};
 pub use machine::{AgentLink, AgentListeners, Machine, TlsListener};
 pub use members::Members;

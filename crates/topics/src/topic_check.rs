@@ -1,10 +1,10 @@
 //! The checks of `[topics]` against the rest of the description.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use tailbound_messages::{Contract, ExcessRule};
-use tailbound_model::{ArrivalCurve, Arrivals, Check, KeyPath, Section, Task};
+use tailbound_model::{ArrivalCurve, Arrivals, Check, IsolatedNamespace, KeyPath, Section, Task};
 use tailbound_time::Duration;
 
 use crate::{TaskName, TopicDescription, TopicGuard, Topics, Traffic, TransportKind};
@@ -27,6 +27,7 @@ impl Section for Topics {
                 }
             }
             reach(check, &place, topic);
+            isolation(check, &place, topic);
             guard(check, &place.key("guard"), topic);
             promises(check, &place, topic);
         }
@@ -395,6 +396,42 @@ fn guard(check: &mut Check<'_>, here: &KeyPath, topic: &TopicDescription) {
             "write violation = \"drop\" in the contract, or leave `guard` out",
         ),
         Some(_) => {}
+    }
+}
+
+/// Complains of a topic that would leave a domain isolated in space, or enter it.
+fn isolation(check: &mut Check<'_>, place: &KeyPath, topic: &TopicDescription) {
+    use IsolatedNamespace::{Mount, Network};
+    let passed: &[IsolatedNamespace] = match topic.transport {
+        TransportKind::InProcess => return,
+        TransportKind::SharedMemory => &[Mount],
+        TransportKind::Zeromq => &[Mount, Network],
+        TransportKind::Udp | TransportKind::Zenoh | TransportKind::CycloneDds => &[Network],
+    };
+    let description = check.description();
+    let obstacle = |domain: &str| {
+        let isolation = description.domains.get(domain)?.isolation.as_ref()?;
+        passed.iter().find(|one| isolation.has(**one))
+    };
+    let ends = topic.publishers.iter().chain(&topic.subscribers);
+    let domains = ends
+        .chain(&topic.released)
+        .filter_map(|name| Some(TaskName::parse(name)?.domain));
+    let domains: BTreeSet<String> = domains.collect();
+    let mut isolated = domains
+        .iter()
+        .filter_map(|domain| Some((domain, obstacle(domain)?)));
+    if let Some((isolated, namespace)) = isolated.next()
+        && domains.len() > 1
+    {
+        check.error(
+            &place.key("transport"),
+            format!("`{}` does not pass the isolation of `{isolated}`", topic.transport.name()),
+            format!(
+                "join the domains by a port ([ports]), or leave \"{}\" out of domains.{isolated}.isolation.namespaces",
+                namespace.name()
+            ),
+        );
     }
 }
 

@@ -1,5 +1,6 @@
 //! `tailbound internal`: programs of ours that run inside domains, and the one that makes manual pages.
 
+use tailbound_linux::isolation::{self, IsolatedProgram};
 use tailbound_measurement::synthetic::{self, ServeOptions};
 use tailbound_measurement::{Endpoint, hog};
 
@@ -35,6 +36,24 @@ pub fn carry_out(arguments: &InternalArguments) -> Result<(), Failure> {
         }
         InternalProgram::OwnTasks { domain, jobs, file } => {
             own_tasks::carry_out(domain, jobs, file)
+        }
+        InternalProgram::Isolated {
+            namespaces,
+            memory_group,
+            memory_limit_bytes,
+            kept,
+            command,
+        } => {
+            let program = IsolatedProgram {
+                namespaces: namespaces.iter().copied().collect(),
+                memory_group: memory_group.clone(),
+                memory_limit_bytes: *memory_limit_bytes,
+                kept: kept.clone(),
+                command: command.clone(),
+            };
+            let status = isolation::run(&program)
+                .map_err(|error| Failure::error(format!("cannot isolate a program: {error}")))?;
+            std::process::exit(status)
         }
         // Signals keep their default effect: what is held ends at once.
         InternalProgram::Hold { socket, command } => match held_command::hold(socket, command)? {},

@@ -15,6 +15,7 @@ mod deaths;
 mod docker;
 mod explain;
 mod faults;
+mod isolation;
 mod kernel_trace;
 mod libvirt;
 mod modes;

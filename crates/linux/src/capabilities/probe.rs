@@ -161,7 +161,7 @@ fn preemption(version: &str, config: &BTreeMap<String, String>) -> Preemption {
 }
 
 /// Our effective capabilities that matter to enforcement.
-fn privileges() -> BTreeSet<String> {
+pub(super) fn privileges() -> BTreeSet<String> {
     // The numbers of linux/capability.h.
     const NAMED: [(u32, &str); 8] = [
         (1, "CAP_DAC_OVERRIDE"),

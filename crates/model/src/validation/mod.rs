@@ -12,6 +12,7 @@ mod experiment;
 mod hosts;
 mod interference;
 mod interrupts;
+mod isolation;
 mod local_modes;
 mod locks;
 mod machines;
