@@ -181,6 +181,13 @@ impl Host {
         self.interference.iter().filter(move |one| one.cpu == cpu)
     }
 
+    /// Windows as the host opens them, late by its `window_switch`.
+    pub fn opened_windows(&self, windows: &[Window]) -> Vec<Window> {
+        let switch = self.overheads.window_switch;
+        let opened = windows.iter().filter_map(|window| window.behind(switch));
+        opened.collect()
+    }
+
     /// The CPUs that are for domains.
     pub fn working_cpus(&self) -> CpuSet {
         self.cpus.difference(&self.housekeeping).copied().collect()

@@ -320,7 +320,7 @@ impl<'a> ChainModel<'a> {
             CpuClaim::Windows => {
                 let windows = reservation.map_or(&[][..], |reservation| &reservation.windows);
                 let frame = host.major_frame.unwrap_or_default();
-                OpenTime::windows(frame, windows).ok_or_else(|| {
+                OpenTime::windows(frame, &host.opened_windows(windows)).ok_or_else(|| {
                     format!(
                         "`{}`: the windows are no part of the major frame",
                         domain_key(name, "reservation.windows")

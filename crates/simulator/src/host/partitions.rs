@@ -27,10 +27,7 @@ impl SimulatedSubsystem for PartitionWindows {
             return Err(HostError::NoFrame { host });
         };
         // Decisions and context switches are the engine's.
-        let switch = mapping.host.overheads.window_switch;
-        let windows = reservation.windows.iter();
-        let windows = windows.filter_map(|window| window.behind(switch));
-        group.rule = Rule::Windows(windows.collect());
+        group.rule = Rule::Windows(mapping.host.opened_windows(&reservation.windows));
         group.period = frame;
         Ok(true)
     }
