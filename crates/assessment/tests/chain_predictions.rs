@@ -228,6 +228,7 @@ name = "rover"
 [hosts.rover]
 cpus = [0, 1]
 major_frame = "10ms"
+overheads = { context_switch = "10us" }
 [domains.eye]
 kind = "process"
 reservation = { backend = "time-partitions", cpus = [0], windows = [{ offset = "0ms", length = "2ms" }] }
@@ -291,6 +292,7 @@ fn a_prediction_names_its_limits_and_assumptions() {
     let provenance = &times[0].distribution.provenance;
     let assumed = provenance.assumptions.join("; ");
     for what in [
+        "hosts.rover.overheads cost no time",
         "one clock",
         "arm/act waits for",
         "earlier one of its own task",

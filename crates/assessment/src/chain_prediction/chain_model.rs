@@ -113,6 +113,9 @@ impl<'a> ChainModel<'a> {
         for link in &links {
             self.push(&link.subscriber, Some(link), &mut modeled)?;
         }
+        // Tasks of one host say the same of it.
+        modeled.assumptions.sort();
+        modeled.assumptions.dedup();
         Ok(modeled)
     }
 
@@ -167,6 +170,7 @@ impl<'a> ChainModel<'a> {
                 key(name, "priority")
             )
         })?;
+        modeled.assumptions.extend(self.host_costs(domain));
         if !company.above.is_empty() {
             let means = "tasks with higher priorities take their mean execution times";
             modeled
@@ -180,6 +184,19 @@ impl<'a> ChainModel<'a> {
             delay: PointMasses::uniform(delay.least, delay.most),
         });
         Ok(())
+    }
+
+    /// The keys of a host that cost CPU time, which the method leaves out.
+    fn host_costs(&self, domain: &Domain) -> Option<String> {
+        let (name, host) = self.description.host_of(domain)?;
+        let keys = [
+            ("overheads", !host.overheads.is_free()),
+            ("interference", !host.interference.is_empty()),
+            ("speeds", host.speeds.iter().any(|speed| *speed != 100)),
+        ];
+        let keys = keys.iter().filter(|(_, is_there)| *is_there);
+        let keys: Vec<String> = keys.map(|(key, _)| format!("hosts.{name}.{key}")).collect();
+        (!keys.is_empty()).then(|| format!("{} cost no time", keys.join(", ")))
     }
 
     fn task(&self, name: &TaskName) -> Result<(&'a Domain, &'a Task), String> {
