@@ -8,7 +8,7 @@ use tailbound_analysis::chains::estimate::{
 use tailbound_analysis::schedulability::priority_assignment::described_rank;
 use tailbound_model::{
     Arrivals, Bin, Builtin, ContinuousLaw, CpuPromise, Description, Domain, ExecutionTime,
-    InputFiles, Placement, Reservation, Task,
+    InputFiles, Placement, Reservation, Task, Window,
 };
 use tailbound_time::Duration;
 use tailbound_topics::{Chain, ChainLink, ReadRule, TaskName, Topics};
@@ -196,7 +196,8 @@ impl<'a> ChainModel<'a> {
         ];
         let keys = keys.iter().filter(|(_, is_there)| *is_there);
         let keys: Vec<String> = keys.map(|(key, _)| format!("hosts.{name}.{key}")).collect();
-        (!keys.is_empty()).then(|| format!("{} cost no time", keys.join(", ")))
+        let keys = keys.join(" and ");
+        (!keys.is_empty()).then(|| format!("of {keys}, only the begins of windows cost time"))
     }
 
     fn task(&self, name: &TaskName) -> Result<(&'a Domain, &'a Task), String> {
@@ -337,7 +338,10 @@ impl<'a> ChainModel<'a> {
             CpuClaim::Windows => {
                 let windows = reservation.map_or(&[][..], |reservation| &reservation.windows);
                 let frame = host.major_frame.unwrap_or_default();
-                OpenTime::windows(frame, windows).ok_or_else(|| {
+                let begin = host.overheads.window_begin();
+                let windows = windows.iter().filter_map(|window| window.behind(begin));
+                let windows: Vec<Window> = windows.collect();
+                OpenTime::windows(frame, &windows).ok_or_else(|| {
                     format!(
                         "`{}`: the windows are no part of the major frame",
                         domain_key(name, "reservation.windows")
