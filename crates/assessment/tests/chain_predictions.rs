@@ -228,6 +228,7 @@ name = "rover"
 [hosts.rover]
 cpus = [0, 1]
 major_frame = "10ms"
+overheads = { window_switch = "100us", context_switch = "10us", scheduler_invocation = "90us" }
 [domains.eye]
 kind = "process"
 reservation = { backend = "time-partitions", cpus = [0], windows = [{ offset = "0ms", length = "2ms" }] }
@@ -274,7 +275,8 @@ fn a_prediction_names_its_limits_and_assumptions() {
     let all = predicted(ROVER, None);
     assert_eq!(all.len(), 2);
     let times = &all[0].times;
-    // Read at 0, passed on from 1 to 2, read at 2.5 behind `hold`, and in effect at 3.5; a cause right after 0 at 23.5.
+    // Windows open 0.2 ms late. Read at 0.2, passed on from 1.2 to 2.2, read at 2.7 behind `hold`, and in effect at 3.7; a cause
+    // right after 0.2 at 23.7.
     let expected = Duration::from_micros(23_500);
     assert_eq!(times[0].median, Some(expected));
     assert_eq!(times[1].p99, Some(Duration::from_micros(3_500)));
@@ -291,6 +293,7 @@ fn a_prediction_names_its_limits_and_assumptions() {
     let provenance = &times[0].distribution.provenance;
     let assumed = provenance.assumptions.join("; ");
     for what in [
+        "of hosts.rover.overheads, only the begins of windows cost time",
         "one clock",
         "arm/act waits for",
         "earlier one of its own task",

@@ -22,7 +22,9 @@ use crate::bands::{ServiceQueue, VariantBands, forecast_lines, judge};
 use crate::calibration_record::CalibrationRecord;
 use crate::calibrations::Calibrations;
 use crate::campaign::{CampaignOptions, host};
-use crate::chain_runs::{MeasuredSpan, bound_rows, chain_rows, has_job_logs};
+use crate::chain_runs::{
+    MeasuredSpan, bound_rows, chain_rows, has_job_logs, predicted_rows, simulated_rows,
+};
 use crate::measured_sample::MeasuredSample;
 use crate::mode_changes::{ModeHistory, SeenChange};
 use crate::recorded_run::EndedRecording;
@@ -289,6 +291,13 @@ impl<'a> Findings<'a> {
         if let Some(variant) = as_described {
             let bounds = bound_rows(description, self.inputs, &variant.name);
             self.chains.extend(bounds);
+        }
+        for variant in self.variants() {
+            let predicted = predicted_rows(description, self.inputs, &variant.name);
+            self.chains.extend(predicted);
+            let course = (self.seed, self.duration);
+            let simulated = simulated_rows(description, self.inputs, &variant.name, course);
+            self.chains.extend(simulated);
         }
         if self.spans.is_empty() || !has_job_logs(description) {
             return;

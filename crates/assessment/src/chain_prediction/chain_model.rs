@@ -8,7 +8,7 @@ use tailbound_analysis::chains::estimate::{
 use tailbound_analysis::schedulability::priority_assignment::described_rank;
 use tailbound_model::{
     Arrivals, Bin, Builtin, ContinuousLaw, CpuPromise, Description, Domain, ExecutionTime,
-    InputFiles, Placement, Reservation, Task,
+    InputFiles, Placement, Reservation, Task, Window,
 };
 use tailbound_time::Duration;
 use tailbound_topics::{Chain, ChainLink, ReadRule, TaskName, Topics};
@@ -113,6 +113,9 @@ impl<'a> ChainModel<'a> {
         for link in &links {
             self.push(&link.subscriber, Some(link), &mut modeled)?;
         }
+        // Tasks of one host say the same of it.
+        modeled.assumptions.sort();
+        modeled.assumptions.dedup();
         Ok(modeled)
     }
 
@@ -167,6 +170,7 @@ impl<'a> ChainModel<'a> {
                 key(name, "priority")
             )
         })?;
+        modeled.assumptions.extend(self.host_costs(domain));
         if !company.above.is_empty() {
             let means = "tasks with higher priorities take their mean execution times";
             modeled
@@ -180,6 +184,20 @@ impl<'a> ChainModel<'a> {
             delay: PointMasses::uniform(delay.least, delay.most),
         });
         Ok(())
+    }
+
+    /// The keys of a host that cost CPU time, which the method leaves out.
+    fn host_costs(&self, domain: &Domain) -> Option<String> {
+        let (name, host) = self.description.host_of(domain)?;
+        let keys = [
+            ("overheads", !host.overheads.is_free()),
+            ("interference", !host.interference.is_empty()),
+            ("speeds", host.speeds.iter().any(|speed| *speed != 100)),
+        ];
+        let keys = keys.iter().filter(|(_, is_there)| *is_there);
+        let keys: Vec<String> = keys.map(|(key, _)| format!("hosts.{name}.{key}")).collect();
+        let keys = keys.join(" and ");
+        (!keys.is_empty()).then(|| format!("of {keys}, only the begins of windows cost time"))
     }
 
     fn task(&self, name: &TaskName) -> Result<(&'a Domain, &'a Task), String> {
@@ -320,7 +338,10 @@ impl<'a> ChainModel<'a> {
             CpuClaim::Windows => {
                 let windows = reservation.map_or(&[][..], |reservation| &reservation.windows);
                 let frame = host.major_frame.unwrap_or_default();
-                OpenTime::windows(frame, &host.opened_windows(windows)).ok_or_else(|| {
+                let begin = host.overheads.window_begin();
+                let windows = windows.iter().filter_map(|window| window.behind(begin));
+                let windows: Vec<Window> = windows.collect();
+                OpenTime::windows(frame, &windows).ok_or_else(|| {
                     format!(
                         "`{}`: the windows are no part of the major frame",
                         domain_key(name, "reservation.windows")

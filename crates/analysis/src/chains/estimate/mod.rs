@@ -274,7 +274,7 @@ impl ChainCourse<'_> {
             for (gap, share) in &later {
                 let next = release + gap;
                 for (passed, mass) in last.outcome(next).points() {
-                    for (begin, weight) in &sources {
+                    for (begin, weight) in sources.points() {
                         times.push(next + passed - begin, share * mass * weight);
                     }
                 }
@@ -284,7 +284,7 @@ impl ChainCourse<'_> {
     }
 
     /// The begins of the jobs of the first task whose data a job of the last segment's head has that begins at `at_ns`.
-    fn sources(&self, at_ns: i64) -> BTreeMap<i64, f64> {
+    fn sources(&self, at_ns: i64) -> PointMasses {
         let mut readers = BTreeMap::from([(at_ns, 1.0)]);
         let before_last = self.segments.len() - 1;
         for segment in self.segments[..before_last].iter().rev() {
@@ -298,7 +298,7 @@ impl ChainCourse<'_> {
             publishers.retain(|_, weight| *weight > NEGLIGIBLE);
             readers = publishers;
         }
-        readers
+        PointMasses::gathered(readers.into_iter().collect())
     }
 }
 

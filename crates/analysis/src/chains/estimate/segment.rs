@@ -13,6 +13,9 @@ const GAP_PARTS: u32 = 192;
 /// The phases of a cycle in which sporadic releases are told apart.
 const PHASES: i64 = 256;
 
+/// The most releases that are looked at for the newest message.
+const MOST_RELEASES: usize = 1_000_000;
+
 /// The share of a message's probability that is left out.
 const NEGLIGIBLE: f64 = 1e-9;
 
@@ -172,7 +175,10 @@ impl<'a> ChainSegment<'a> {
                 let number = (at_ns - offset_ns).div_euclid(period_ns);
                 let mut release = offset_ns + number * period_ns;
                 let (mut newest, mut left) = (Vec::new(), 1.0);
-                while left > NEGLIGIBLE {
+                for _ in 0..MOST_RELEASES {
+                    if left <= NEGLIGIBLE {
+                        break;
+                    }
                     let come = self.outcome(release).share_until(at_ns - release);
                     if come > 0.0 {
                         newest.push((release, left * come));
@@ -206,7 +212,11 @@ impl<'a> ChainSegment<'a> {
                 .or_default() += mass;
         }
         let (mut newest, mut left) = (Vec::new(), 1.0);
-        while let Some((release, mass)) = releases.pop_last().filter(|_| left > NEGLIGIBLE) {
+        for _ in 0..MOST_RELEASES {
+            let next = releases.pop_last().filter(|_| left > NEGLIGIBLE);
+            let Some((release, mass)) = next else {
+                break;
+            };
             let come = self.outcome(release).share_until(at_ns - release);
             if come > 0.0 {
                 newest.push((release, mass * come));
