@@ -12,7 +12,7 @@ const BEGIN: &str =
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 48] = [
+const SECTIONS: [(&str, &str); 49] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
     ("HostOverheads", "`[hosts.NAME.overheads]`"),
@@ -26,6 +26,7 @@ const SECTIONS: [(&str, &str); 48] = [
     ("TlsListener", "`[hosts.NAME.agents.tls]`"),
     ("Domain", "`[domains.NAME]`"),
     ("Machine", "`[domains.NAME.machine]`"),
+    ("Health", "`[domains.NAME.health]`"),
     (
         "Reservation",
         "`[domains.NAME.reservation]`, `[domains.NAME.modes.NAME.reservation]`, \

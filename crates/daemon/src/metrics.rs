@@ -24,7 +24,7 @@ type PerReservation = (
     fn(&ReservationStatus) -> Option<f64>,
 );
 
-const PER_RESERVATION: [PerReservation; 29] = [
+const PER_RESERVATION: [PerReservation; 30] = [
     (
         "tailbound_reservation_in_force",
         MetricKind::Gauge,
@@ -150,6 +150,12 @@ const PER_RESERVATION: [PerReservation; 29] = [
         MetricKind::Gauge,
         "The longest delay of the begin of a window.",
         |one| windows(one).map(|windows| windows.worst_start.as_secs_f64()),
+    ),
+    (
+        "tailbound_windows_overrun",
+        MetricKind::Counter,
+        "Windows after which the partition used more CPU time than tolerated, although it was told to stop.",
+        |one| windows(one).map(|windows| windows.overruns as f64),
     ),
     (
         "tailbound_window_run_on_longest_seconds",
@@ -400,7 +406,7 @@ mod tests {
         }
         let expected = OF_DAEMON.len() + COUNTED.len() + PER_RESERVATION.len();
         assert_eq!(samples, expected);
-        assert_eq!(expected, 4 + 5 + 29);
+        assert_eq!(expected, 4 + 5 + 30);
     }
 
     #[test]

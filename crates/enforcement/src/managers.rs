@@ -11,8 +11,8 @@ use tailbound_time::{Clock, Duration, Instant};
 use crate::admission::real_time_limit;
 use crate::audit::{AuditedDomain, Auditor, Bell, Notice};
 use crate::ds_freeze::{
-    ChangeAt, CpuManager, Heartbeat, LedgerSnapshot, ManagerError, ManagerOptions, ServedDomain,
-    WindowTotals,
+    ChangeAt, CpuManager, Heartbeat, LedgerSnapshot, ManagerError, ManagerOptions, STALL,
+    ServedDomain, WindowTotals,
 };
 use crate::linux_kernel::LinuxKernel;
 use crate::{Plan, ReservationRequest};
@@ -289,6 +289,7 @@ impl Managers for FreezeManagers {
                 cgroup: manager.cgroup.clone(),
                 other_cpus: manager.other_cpus.iter().copied().collect(),
                 windows: interface.windows.clone(),
+                overrun_tolerance: (plan.request.options.overrun_tolerance).unwrap_or(STALL),
                 budget: interface.budget,
                 period: interface.period,
                 priority: interface.priority,

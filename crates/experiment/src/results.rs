@@ -311,6 +311,18 @@ impl<'a> Findings<'a> {
         }
     }
 
+    /// Warns of the events of the health of domains.
+    fn note_health(&mut self, variant: &str, repetition: &Repetition) {
+        for (domain, totals) in &repetition.health {
+            if let Some(events) = totals.in_words() {
+                self.warnings.push(Warning {
+                    what: format!("domain \"{domain}\" of variant {variant}: {events}"),
+                    advice: "logs/health.jsonl in the folder of the results has each event".into(),
+                });
+            }
+        }
+    }
+
     /// Adds one repetition of a variant, and writes its requests to the result folder at once, so
     /// that they outlive whatever comes later.
     pub fn add(&mut self, variant: &str, mut repetition: Repetition) {
@@ -318,6 +330,7 @@ impl<'a> Findings<'a> {
         let course = ModeHistory::of(initial.unwrap_or_default(), &repetition.mode_changes);
         self.note_changes(variant, &repetition);
         self.note_span(variant, &repetition);
+        self.note_health(variant, &repetition);
         if let Some(recording) = &repetition.recording {
             self.explain(recording);
         }
@@ -594,6 +607,7 @@ fn window_ledger(ledger: &LedgerSummary) -> Option<tailbound_report::WindowLedge
             late_by_partition: windows.late_by_partition.edges,
             late_by_manager: windows.late_by_manager.edges,
             missed: ledger.skipped,
+            overruns: windows.overruns,
             worst_start_ns: windows.worst_start.as_nanos(),
         })
 }

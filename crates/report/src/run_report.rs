@@ -218,6 +218,9 @@ pub struct WindowLedger {
     pub late_by_manager: u64,
     /// Windows that passed unserved.
     pub missed: u64,
+    /// Windows after which the partition used more CPU time than tolerated.
+    #[serde(default)]
+    pub overruns: u64,
     /// The longest delay of the begin of a window.
     pub worst_start_ns: u64,
 }

@@ -492,15 +492,16 @@ const WINDOW_NOTE: &str = " A begin or an end of a window is late from a millise
     manager's sleep ended late, by a partition where stopping others took long, and by the manager where \
     it was at work otherwise. The worst start is the longest delay of the begin of a window.";
 
-const WINDOW_COLUMNS: [&str; 5] = [
+const WINDOW_COLUMNS: [&str; 6] = [
     "Late by host",
     "By partition",
     "By manager",
     "Missed",
+    "Overruns",
     "Worst start",
 ];
 
-fn window_cells(windows: Option<&WindowLedger>) -> [Cell; 5] {
+fn window_cells(windows: Option<&WindowLedger>) -> [Cell; 6] {
     let count = |of: fn(&WindowLedger) -> u64| {
         Cell::text(windows.map_or_else(|| "-".into(), |it| of(it).to_string()))
     };
@@ -510,6 +511,7 @@ fn window_cells(windows: Option<&WindowLedger>) -> [Cell; 5] {
         count(|it| it.late_by_partition),
         count(|it| it.late_by_manager),
         count(|it| it.missed),
+        count(|it| it.overruns),
         Cell::interval(worst.map(Interval::exactly)),
     ]
 }

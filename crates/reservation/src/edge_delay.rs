@@ -54,14 +54,14 @@ impl EdgeDelay {
     }
 }
 
-/// A stretch of time, from the first instant to the second one.
-type Stretch = (Instant, Instant);
+/// The time between two instants, in which a manager slept or switched a domain.
+type Interlude = (Instant, Instant);
 
 /// The latest sleep and the latest switches of a manager.
 #[derive(Clone, Debug)]
 pub struct Attendance {
-    sleep: Stretch,
-    switches: [Stretch; KEPT_SWITCHES],
+    sleep: Interlude,
+    switches: [Interlude; KEPT_SWITCHES],
     next_place: usize,
 }
 
@@ -107,12 +107,12 @@ impl Attendance {
     }
 }
 
-fn length((begin, end): Stretch) -> Duration {
+fn length((begin, end): Interlude) -> Duration {
     end.saturating_since(begin)
 }
 
-/// The length of the part that two stretches share.
-fn common(one: Stretch, other: Stretch) -> Duration {
+/// The length of the part that two interludes share.
+fn common(one: Interlude, other: Interlude) -> Duration {
     length((one.0.max(other.0), one.1.min(other.1)))
 }
 

@@ -120,6 +120,10 @@ pub struct WindowServer {
     open: Option<FramedWindow>,
     /// What is known of the window that was opened last; none before the first.
     latest: Option<ClosedPeriod>,
+    /// The index of the window after that.
+    expected: u64,
+    /// Windows that passed unserved before other windows came into force.
+    missed_before: u64,
     /// What the domain had used when the latest window was opened, or closed.
     used_at_edge: Duration,
     /// `None` before the first step.
@@ -136,6 +140,8 @@ impl WindowServer {
             pending: [None; MOST_PENDING],
             open: None,
             latest: None,
+            expected: 0,
+            missed_before: 0,
             used_at_edge: used,
             next_edge: None,
             frozen: None,
@@ -224,7 +230,13 @@ impl WindowServer {
 
     fn take_up_changes(&mut self, now: Instant) {
         while let Some(place) = self.first_due(now) {
-            if let Some((_, windows)) = self.pending[place].take() {
+            if let Some((at, windows)) = self.pending[place].take() {
+                // The change is at the begin of a frame, from which on indices count the new windows.
+                let frames = at.as_nanos() / self.windows.frame.as_nanos();
+                let first = |count: usize| frames.saturating_mul(count as u64);
+                let missed = first(self.windows.count).saturating_sub(self.expected);
+                self.missed_before = self.missed_before.saturating_add(missed);
+                self.expected = first(windows.count);
                 self.windows = windows;
             }
         }
@@ -248,9 +260,12 @@ impl WindowServer {
         used: Duration,
     ) -> Option<CompleteWindow> {
         let between = used.saturating_sub(self.used_at_edge);
+        let missed = window.index.saturating_sub(self.expected);
+        let missed = missed.saturating_add(std::mem::take(&mut self.missed_before));
+        self.expected = window.index.saturating_add(1);
         let complete = self.latest.take().map(|mut before| {
             before.overrun = before.overrun.saturating_add(between);
-            before.skipped = window.index.saturating_sub(before.index.saturating_add(1));
+            before.skipped = missed;
             CompleteWindow {
                 period: before,
                 ran_on: between,
@@ -396,6 +411,20 @@ mod tests {
             server.change(windows(900, &[(0, 500)]), at(0), at(3_600)),
             None
         );
+    }
+
+    #[test]
+    fn windows_are_missed_in_the_schedule_that_they_are_of() {
+        let mut server = WindowServer::new(windows(1_000, &[(0, 200), (500, 100)]), us(0));
+        server.advance(at(5_000), us(0));
+        server.advance(at(5_200), us(0));
+        let three = windows(1_000, &[(100, 100), (300, 100), (600, 100)]);
+        server.change(three, at(0), at(5_300));
+        // That at 5,500 is one of the old ones, those at 6,100 and 6,300 are new ones.
+        let step = server.advance(at(6_600), us(0));
+        assert_eq!(step.complete.unwrap().period.skipped, 3);
+        let step = server.advance(at(7_100), us(0));
+        assert_eq!(step.complete.unwrap().period.skipped, 0);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use tailbound_control::ReservationStatus;
 
 use crate::output::table;
 
-const HEADER: [&str; 10] = [
+const HEADER: [&str; 11] = [
     "partition",
     "frame",
     "windows",
@@ -14,7 +14,8 @@ const HEADER: [&str; 10] = [
     "by partition",
     "by manager",
     "worst start",
-    "longest run-on",
+    "overruns",
+    "longest",
 ];
 
 /// The table; none without time partitions.
@@ -40,7 +41,7 @@ fn row(reservation: &ReservationStatus) -> Option<Vec<String>> {
     let seen = domain.ledger.as_ref();
     let seen = seen.and_then(|ledger| Some((ledger, ledger.windows.as_ref()?)));
     row.extend(match seen {
-        None => ["-"; 7].map(String::from),
+        None => ["-"; 8].map(String::from),
         Some((ledger, windows)) => [
             ledger.periods.to_string(),
             ledger.skipped.to_string(),
@@ -48,6 +49,7 @@ fn row(reservation: &ReservationStatus) -> Option<Vec<String>> {
             windows.late_by_partition.edges.to_string(),
             windows.late_by_manager.edges.to_string(),
             windows.worst_start.to_string(),
+            windows.overruns.to_string(),
             windows.longest_run_on.to_string(),
         ],
     });

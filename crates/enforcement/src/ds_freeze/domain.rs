@@ -67,6 +67,8 @@ pub struct ServedDomain {
     /// The windows of each period in which alone the domain runs, if it is a time partition: the period is the frame
     /// then, and the budget their sum.
     pub windows: Vec<Window>,
+    /// The CPU time that a time partition may use after a window before that counts as an overrun.
+    pub overrun_tolerance: Duration,
     /// CPU time per period, on all CPUs together.
     pub budget: Duration,
     /// The distance between replenishments.
@@ -162,7 +164,10 @@ impl ServedState {
                 }
             }
         };
-        let ledger = Arc::new(Ledger::new(windows.is_some()));
+        let ledger = Arc::new(match windows {
+            Some(_) => Ledger::of_windows(domain.overrun_tolerance),
+            None => Ledger::of_budget(),
+        });
         ledger.set_polling(alarm.is_none() && cpus == 1 && windows.is_none());
         Ok(Self {
             name: domain.name.clone(),

@@ -53,6 +53,9 @@ pub struct WindowTotals {
     pub worst_start: Duration,
     /// The longest CPU time that the partition used between two windows, after it was told to stop.
     pub longest_run_on: Duration,
+    /// Windows after which that was more than the tolerance.
+    #[serde(default)]
+    pub overruns: u64,
 }
 
 impl WindowTotals {
@@ -73,6 +76,7 @@ impl WindowTotals {
         self.late_by_manager.add(other.late_by_manager);
         self.worst_start = self.worst_start.max(other.worst_start);
         self.longest_run_on = self.longest_run_on.max(other.longest_run_on);
+        self.overruns = self.overruns.saturating_add(other.overruns);
     }
 }
 
@@ -172,6 +176,9 @@ struct SharedWindowTotals {
     late_by_manager: SharedLateEdges,
     worst_start_ns: AtomicU64,
     longest_run_on_ns: AtomicU64,
+    overruns: AtomicU64,
+    /// CPU time after a window from which on that is an overrun.
+    tolerance: Duration,
 }
 
 impl SharedWindowTotals {
@@ -182,6 +189,7 @@ impl SharedWindowTotals {
             late_by_manager: self.late_by_manager.read(),
             worst_start: Duration::from_nanos(get(&self.worst_start_ns)),
             longest_run_on: Duration::from_nanos(get(&self.longest_run_on_ns)),
+            overruns: get(&self.overruns),
         }
     }
 }
@@ -219,13 +227,24 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Empty books; `has_windows` for those of a time partition.
-    pub(super) fn new(has_windows: bool) -> Self {
+    /// Empty books of a domain with a budget.
+    pub(super) fn of_budget() -> Self {
         let words = KEPT_PERIODS * RECORD_WORDS;
         Self {
-            windows: has_windows.then(SharedWindowTotals::default),
             ring: (0..words).map(|_| AtomicU64::new(0)).collect(),
             ..Self::default()
+        }
+    }
+
+    /// Empty books of a time partition, which may use so much CPU time after a window.
+    pub(super) fn of_windows(tolerance: Duration) -> Self {
+        let windows = SharedWindowTotals {
+            tolerance,
+            ..SharedWindowTotals::default()
+        };
+        Self {
+            windows: Some(windows),
+            ..Self::of_budget()
         }
     }
 
@@ -315,6 +334,9 @@ impl Ledger {
         if let Some(windows) = &self.windows {
             raise(&windows.worst_start_ns, complete.period.lateness());
             raise(&windows.longest_run_on_ns, complete.ran_on);
+            if complete.ran_on > windows.tolerance {
+                add(&windows.overruns, 1);
+            }
         }
     }
 
@@ -472,7 +494,7 @@ mod tests {
 
     #[test]
     fn the_ring_keeps_the_latest_and_the_sums_keep_all() {
-        let ledger = Ledger::new(false);
+        let ledger = Ledger::of_budget();
         let total = KEPT_PERIODS as u64 + 10;
         for index in 0..total {
             ledger.enter(&period(index), false);
@@ -490,7 +512,7 @@ mod tests {
 
     #[test]
     fn stalled_periods_are_kept_apart() {
-        let ledger = Ledger::new(false);
+        let ledger = Ledger::of_budget();
         ledger.enter(&period(0), false);
         ledger.enter(&period(1), true);
         let seen = ledger.snapshot();
@@ -500,16 +522,17 @@ mod tests {
     }
 
     #[test]
-    fn late_edges_are_counted_by_cause() {
-        let ledger = Ledger::new(true);
+    fn late_edges_are_counted_by_cause_and_overruns_beyond_the_tolerance() {
+        let ledger = Ledger::of_windows(Duration::from_micros(800));
         let ms = Duration::from_millis;
         ledger.note_late_edge(DelayCause::Host, ms(7));
         ledger.note_late_edge(DelayCause::Host, ms(3));
         ledger.note_late_edge(DelayCause::Manager, ms(2));
         let mut period = period(4);
         period.replenished_at = period.grid_start + ms(5);
-        let ran_on = ms(1);
-        ledger.note_window(&CompleteWindow { period, ran_on });
+        for ran_on in [ms(1), Duration::from_micros(800)] {
+            ledger.note_window(&CompleteWindow { period, ran_on });
+        }
         let late = |edges, longest| LateEdges { edges, longest };
         let expected = WindowTotals {
             late_by_host: late(2, ms(7)),
@@ -517,17 +540,20 @@ mod tests {
             late_by_manager: late(1, ms(2)),
             worst_start: ms(5),
             longest_run_on: ms(1),
+            // The tolerance itself is none.
+            overruns: 1,
         };
         let mut seen = ledger.snapshot().windows.expect("a partition");
         assert_eq!(seen, expected);
         seen.add(&expected);
         assert_eq!((seen.late_edges(), seen.worst_start), (6, ms(5)));
-        assert_eq!(Ledger::new(false).snapshot().windows, None);
+        assert_eq!(seen.overruns, 2);
+        assert_eq!(Ledger::of_budget().snapshot().windows, None);
     }
 
     #[test]
     fn a_reader_never_sees_half_an_entry() {
-        let ledger = Ledger::new(false);
+        let ledger = Ledger::of_budget();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for index in 0..20_000 {
