@@ -72,14 +72,19 @@ fn distance(sample: &Distribution, law: &Distribution, apart: Duration) -> f64 {
     each.fold(0.0, f64::max)
 }
 
+/// The number of values from one to the next that shares no job with it: as many as come within the longest one.
+fn apart(sample: &Distribution, seconds: u64) -> f64 {
+    let times = sample.samples();
+    let between = seconds as f64 / times.len() as f64;
+    (times.last().unwrap().as_secs_f64() / between).ceil() + 1.0
+}
+
 /// The distance from its law that a sample exceeds with [`FALSE_ALARM`]: the inequality of Dvoretzky, Kiefer and Wolfowitz in
 /// Bretagnolle's form for values of different laws, in each of the interleaved samples that have nothing in common. Values as far
 /// apart as the longest one share no job.
 fn noise(sample: &Distribution, seconds: u64) -> f64 {
     let times = sample.samples();
-    let between = seconds as f64 / times.len() as f64;
-    let longest = times.last().unwrap().as_secs_f64();
-    let apart = (longest / between).ceil() + 1.0;
+    let apart = apart(sample, seconds);
     let whole = (2.0 * std::f64::consts::E * apart / FALSE_ALARM).ln();
     (whole * apart / (2.0 * times.len() as f64)).sqrt()
 }
@@ -197,7 +202,8 @@ fn predicted_chains_have_the_laws_of_simulated_ones() {
     assert!(widest < 0.25, "the widest allowance is {widest}");
 }
 
-/// The percentiles of examples in 60 s of simulation, and as they are predicted.
+/// The percentiles of examples in 60 s of simulation lie within 1% of those that are predicted, where shares may be off by three
+/// standard errors: at a jump of a distribution, a small share decides on which side of it a percentile lies.
 #[test]
 fn examples_have_the_percentiles_that_are_predicted() {
     let files = [
@@ -212,10 +218,18 @@ fn examples_have_the_percentiles_that_are_predicted() {
         let samples = simulated(&text, 1, 60);
         let prediction = predicted(&text, Some("partitioned")).remove(0);
         for (sample, time) in samples.iter().zip(&prediction.times) {
-            for (probability, law) in [(0.5, time.median), (0.99, time.p99)] {
+            for probability in [0.5, 0.99] {
                 let at = sample.quantile(probability).unwrap().low.as_secs_f64();
-                let off = (law.unwrap().as_secs_f64() / at - 1.0).abs();
-                assert!(off <= 0.01, "{file}, {} at {probability}: {off}", time.name);
+                let apart = apart(sample, 60) / sample.samples().len() as f64;
+                let error = 3.0 * (probability * (1.0 - probability) * apart).sqrt();
+                let of_law = |share: f64| {
+                    let time = time.distribution.quantile(share.min(1.0)).unwrap();
+                    time.low.as_secs_f64()
+                };
+                let (least, most) = (of_law(probability - error), of_law(probability + error));
+                let is_near = 0.99 * least <= at && at <= 1.01 * most;
+                let what = format!("{file}, {} at {probability}", time.name);
+                assert!(is_near, "{what}: {at} and {least} to {most}");
             }
         }
     }
