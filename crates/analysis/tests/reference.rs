@@ -12,7 +12,7 @@ const BEGIN: &str =
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 49] = [
+const SECTIONS: [(&str, &str); 50] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
     ("HostOverheads", "`[hosts.NAME.overheads]`"),
@@ -27,6 +27,7 @@ const SECTIONS: [(&str, &str); 49] = [
     ("Domain", "`[domains.NAME]`"),
     ("Isolation", "`isolation` of a domain"),
     ("Machine", "`[domains.NAME.machine]`"),
+    ("Health", "`[domains.NAME.health]`"),
     (
         "Reservation",
         "`[domains.NAME.reservation]`, `[domains.NAME.modes.NAME.reservation]`, \

@@ -49,6 +49,8 @@ pub struct SimulatedChain {
 pub struct SimulatedTimes {
     /// The data ages, each up to the end of the output after.
     pub data_age: Distribution,
+    /// The data ages up to the outputs themselves.
+    pub data_age_at_output: Distribution,
     /// The reaction times to causes right after a job of the first task has begun.
     pub reaction_time: Distribution,
     /// The parts of the way of the data of each output: tasks and topics in turn.
@@ -465,6 +467,7 @@ fn times_of(measured: ChainMeasurement, span: CountedSpan) -> SimulatedTimes {
     });
     SimulatedTimes {
         data_age: estimate(measured.data_age),
+        data_age_at_output: estimate(measured.data_age_at_output),
         reaction_time: estimate(measured.reaction_time),
         parts: parts.collect(),
         outputs: measured.traced,

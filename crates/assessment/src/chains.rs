@@ -279,7 +279,8 @@ impl ChainQuestion<'_> {
     fn spans_in_windows(&self, name: &TaskName) -> Option<JobSpans> {
         let domain = self.description.domains.get(&name.domain)?;
         let reservation = self.mode.reservations.get(name.domain.as_str())?;
-        let frame = self.description.host_of(domain)?.1.major_frame?;
+        let host = self.description.host_of(domain)?.1;
+        let frame = host.major_frame?;
         if reservation.windows.is_empty() || self.vcpus(name) != 1 {
             return None;
         }
@@ -316,7 +317,8 @@ impl ChainQuestion<'_> {
             });
         }
         let at = here.iter().position(|verdict| verdict.task == name.task)?;
-        let spans = partition_schedule(frame, &reservation.windows, &tasks)?;
+        let switch = host.overheads.window_begin();
+        let spans = partition_schedule(frame, &reservation.windows, switch, &tasks)?;
         spans.into_iter().nth(at)
     }
 

@@ -2,15 +2,17 @@
 //! share of the CPUs.
 //!
 //! The search is over a grid: frames are multiples of a step that divide the hyperperiod of the host's tasks and are no
-//! longer than the longest period; each partition has one window a frame, with offset and length on the grid. Among all of
-//! these it takes those with the least sum of window lengths per frame, and of these the longest frame, which switches
-//! least. Every window begins with the cost of a switch, in which its partition does not run.
+//! longer than the longest period; each partition has one window a frame, or up to so many as the query allows, of one length
+//! and evenly apart, with offset and length on the grid. Among all of these it takes those with the least sum of window
+//! lengths per frame, and of these the ones that switch least. Every window begins with the cost of a switch, in which its
+//! partition does not run.
 //!
 //! The order of the search is that of the shares, from below: for a frame the least length of each window by the deadlines
 //! of its tasks alone, then one step more in all, and so on, each with every division of the steps and every placement. The
 //! first answer is therefore the least one, since all lesser ones were refuted. A chain is judged as soon as all of its
 //! partitions are placed, and refutes all placements of the others.
 
+mod frame_candidate;
 mod grid_search;
 
 use serde::Serialize;
@@ -20,10 +22,14 @@ use tailbound_topics::{Chains, TaskName};
 
 use crate::AssessmentError;
 use crate::schedulability::{DeadlineVerdict, judge};
+use frame_candidate::{EvenWindows, FrameCandidate};
 use grid_search::GridSearch;
 
 /// The cost of a switch where the host's overheads say none: a generous one for a freezer of cgroups.
 pub const USUAL_SWITCH: Duration = Duration::from_micros(50);
+
+/// The most choices of frames and numbers of windows that a search has.
+const MOST_CHOICES: u64 = 10_000;
 
 /// The most placements that a search judges, unless something else is said.
 pub const MOST_PLACEMENTS: u64 = 200_000;
@@ -39,6 +45,8 @@ pub struct FrameQuery<'a> {
     pub host: Option<&'a str>,
     /// The step of frames, offsets and lengths.
     pub grid: Duration,
+    /// The most windows of a partition in one frame; at least one.
+    pub most_windows: u64,
     /// The most placements that are judged.
     pub most_placements: u64,
 }
@@ -51,7 +59,7 @@ pub struct FrameSizing {
     /// The major frame.
     #[serde(rename = "major_frame_ns", with = "nanoseconds")]
     pub frame: Duration,
-    /// The window of each partition.
+    /// The windows of each partition, in the order of the frame.
     pub windows: Vec<SizedWindow>,
     /// The sum of the lengths of the windows, as a share of the frame.
     pub share: f64,
@@ -69,7 +77,7 @@ pub struct FrameSizing {
     pub placements: u64,
 }
 
-/// The window of a partition.
+/// A window of a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SizedWindow {
     /// The domain.
@@ -128,6 +136,19 @@ pub enum FrameSizingError {
         /// What refuted them.
         why: String,
     },
+    /// More ways to choose the numbers of windows than can be searched.
+    #[error(
+        "up to {windows} windows for each partition are {choices} choices of their numbers, and {most} are searched; allow fewer, or \
+         choose a coarser grid"
+    )]
+    Choices {
+        /// The most windows of a partition.
+        windows: u64,
+        /// The choices in all frames.
+        choices: u64,
+        /// The most.
+        most: u64,
+    },
     /// The search ended without an answer.
     #[error(
         "{placements} placements were judged without an answer, which says nothing about the others; choose a coarser grid"
@@ -142,11 +163,20 @@ impl FrameSizing {
     /// The answer as a part of a description.
     pub fn to_toml(&self) -> String {
         let frame = format!("[hosts.{}]\nmajor_frame = \"{}\"\n", self.host, self.frame);
-        let windows = self.windows.iter().map(|window| {
-            format!(
-                "\n[domains.{}.reservation]\nwindows = [{{ offset = \"{}\", length = \"{}\" }}]\n",
-                window.domain, window.offset, window.length
-            )
+        let mut domains: Vec<&str> = Vec::new();
+        for window in &self.windows {
+            if !domains.contains(&window.domain.as_str()) {
+                domains.push(&window.domain);
+            }
+        }
+        let windows = domains.iter().map(|domain| {
+            let own = self.windows.iter().filter(|one| one.domain == *domain);
+            let own = own.map(|window| {
+                let SizedWindow { offset, length, .. } = window;
+                format!("{{ offset = \"{offset}\", length = \"{length}\" }}")
+            });
+            let own = own.collect::<Vec<_>>().join(", ");
+            format!("\n[domains.{domain}.reservation]\nwindows = [{own}]\n")
         });
         frame + &windows.collect::<String>()
     }
@@ -162,20 +192,19 @@ pub fn size_frame(query: &FrameQuery<'_>) -> Result<FrameSizing, FrameSizingErro
     }
     let host = host_of(query)?;
     let partitions = partitions_on(query.description, &host)?;
-    let overheads = query.description.hosts[&host].overheads;
-    let described = overheads
-        .context_switch
-        .saturating_add(overheads.scheduler_invocation);
-    let switch = match described.is_zero() {
-        true => USUAL_SWITCH,
-        false => described,
-    };
+    let mut description = query.description.clone();
+    let switch = description.hosts.get_mut(&host).map(|host| {
+        if host.overheads.window_begin().is_zero() {
+            host.overheads.window_switch = USUAL_SWITCH;
+        }
+        host.overheads.window_begin()
+    });
     let setting = FrameSetting {
         query: *query,
-        description: query.description.clone(),
+        description,
         host,
         partitions,
-        switch,
+        switch: switch.unwrap_or(USUAL_SWITCH),
     };
     let frames = setting.frames();
     if frames.is_empty() {
@@ -184,19 +213,28 @@ pub fn size_frame(query: &FrameQuery<'_>) -> Result<FrameSizing, FrameSizingErro
             partitions: setting.partitions.len(),
         });
     }
-    let mut frames_with_lengths = Vec::new();
+    let mut candidates = Vec::new();
     for units in frames {
-        if let Some(lengths) = setting.least_lengths(units)? {
-            frames_with_lengths.push((units, lengths));
+        let choices = setting.choices(units)?;
+        let sets = choices.iter().map(|own| own.len() as u64);
+        let sets = sets.fold(1, u64::saturating_mul);
+        let count = sets.saturating_add(candidates.len() as u64);
+        if count > MOST_CHOICES {
+            return Err(FrameSizingError::Choices {
+                windows: query.most_windows,
+                choices: count,
+                most: MOST_CHOICES,
+            });
         }
+        candidates.extend(FrameCandidate::of_choices(units, &choices));
     }
-    if frames_with_lengths.is_empty() {
+    if candidates.is_empty() {
         return Err(FrameSizingError::Infeasible {
             grid: query.grid,
             why: "in every frame, a partition needs more than its CPUs may give for the deadlines of its own tasks".into(),
         });
     }
-    GridSearch::new(setting, frames_with_lengths).answer()
+    GridSearch::new(setting, candidates).answer()
 }
 
 fn host_of(query: &FrameQuery<'_>) -> Result<String, FrameSizingError> {
@@ -306,36 +344,53 @@ impl FrameSetting<'_> {
         self.query.grid.checked_mul(units).unwrap_or(Duration::MAX)
     }
 
-    /// The window of a partition without its switch; `None` where nothing is left.
-    fn usable(&self, offset: u64, length: u64) -> Option<Window> {
-        let length = self.time(length).checked_sub(self.switch)?;
-        (!length.is_zero()).then(|| Window {
-            offset: self.time(offset).saturating_add(self.switch),
-            length,
-        })
+    /// So many windows of a partition, evenly apart in a frame; `None` where a switch leaves nothing of them.
+    fn windows(&self, units: u64, even: EvenWindows, offset: u64) -> Option<Vec<Window>> {
+        let length = self.time(even.length);
+        let offsets = even.offsets(units, offset).map(|offset| self.time(offset));
+        let windows = offsets.map(|offset| Window { offset, length });
+        (length > self.switch).then(|| windows.collect())
     }
 
-    /// The least length of each window by the deadlines of the partition's own tasks; `None` where a whole frame is too
-    /// little for one.
-    fn least_lengths(&self, units: u64) -> Result<Option<Vec<u64>>, AssessmentError> {
-        let mut lengths = Vec::new();
+    /// The numbers of windows that each partition may have in a frame, with their least lengths by the deadlines of the
+    /// partition's own tasks. None of a partition for which a whole frame is too little.
+    fn choices(&self, units: u64) -> Result<Vec<Vec<EvenWindows>>, AssessmentError> {
+        let counts =
+            || (1..=self.query.most_windows.max(1)).filter(|count| units.is_multiple_of(*count));
+        let mut all = Vec::new();
         for name in &self.partitions {
-            // Not by halves: a window that nearly fills the frame is refused by the admission.
-            let mut length = 1;
-            while !self.is_enough(name, units, length)? {
-                length += 1;
-                if length > units {
-                    return Ok(None);
-                }
+            let mut own = Vec::new();
+            for count in counts() {
+                own.extend(self.least_windows(name, units, count)?);
             }
-            lengths.push(length);
+            all.push(own);
         }
-        Ok(Some(lengths))
+        Ok(all)
     }
 
-    /// Whether the tasks of a partition meet their deadlines on a window of that length alone.
-    fn is_enough(&self, name: &str, units: u64, length: u64) -> Result<bool, AssessmentError> {
-        let Some(window) = self.usable(0, length) else {
+    fn least_windows(
+        &self,
+        name: &str,
+        units: u64,
+        count: u64,
+    ) -> Result<Option<EvenWindows>, AssessmentError> {
+        // Not by halves: a window that nearly fills the frame is refused by the admission.
+        for length in 1..=units / count {
+            if self.is_enough(name, units, EvenWindows { count, length })? {
+                return Ok(Some(EvenWindows { count, length }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the tasks of a partition meet their deadlines in these windows alone.
+    fn is_enough(
+        &self,
+        name: &str,
+        units: u64,
+        even: EvenWindows,
+    ) -> Result<bool, AssessmentError> {
+        let Some(windows) = self.windows(units, even, 0) else {
             return Ok(false);
         };
         let mut alone = self.description.clone();
@@ -355,10 +410,10 @@ impl FrameSetting<'_> {
         let BackendTraits {
             smallest_budget, ..
         } = *reservation.backend.traits();
-        if self.time(length) < smallest_budget {
+        if self.time(even.length) < smallest_budget {
             return Ok(false);
         }
-        reservation.windows = vec![window];
+        reservation.windows = windows;
         let verdicts = judge(&alone, self.query.inputs)?;
         let mut tasks = verdicts.iter().flat_map(|verdict| &verdict.tasks);
         Ok(tasks.all(|task| task.verdict == DeadlineVerdict::Met))

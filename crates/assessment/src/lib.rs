@@ -7,6 +7,7 @@
 
 pub mod analysis;
 pub mod band;
+pub mod chain_prediction;
 pub mod chain_simulation;
 pub mod chains;
 pub mod deadline_test;

@@ -686,7 +686,7 @@ fn predict_each(
 }
 
 /// The variant of a name, or all of them.
-fn chosen_variants<'a>(
+pub(crate) fn chosen_variants<'a>(
     description: &'a Description,
     name: Option<&str>,
 ) -> Result<Vec<&'a Variant>, AssessmentError> {

@@ -92,6 +92,21 @@ fn windows_in_the_order_of_the_data_make_a_chain_short() {
 }
 
 #[test]
+fn a_chain_is_longer_by_the_switch_into_a_window() {
+    let with_overheads = |overheads: &str| {
+        let host = "major_frame = \"10ms\"\n";
+        let text = ROVER.replace(host, &format!("{host}overheads = {{ {overheads} }}\n"));
+        chain(&text, "grip").answer.unwrap()
+    };
+    let quick = with_overheads("interrupt = \"5us\"");
+    let slow = with_overheads("context_switch = \"70us\", scheduler_invocation = \"30us\"");
+    // The read at 0 may come before the switch has taken so long, and the effect at 13 may come behind it.
+    assert_eq!(slow.bound, quick.bound + us(100));
+    // The response of the eye, which comes as its window closes, and that of the arm.
+    assert_eq!(slow.baseline, quick.baseline + us(200));
+}
+
+#[test]
 fn a_reader_below_its_publisher_in_one_domain_reads_in_the_next_of_its_own_jobs() {
     let log = chain(ROVER, "log");
     let answer = log.answer.unwrap();

@@ -37,25 +37,43 @@ fn system(age_ms: u64, periods: [u64; 3], work_us: u64) -> Description {
 }
 
 fn sized(description: &Description, most_placements: u64) -> Result<FrameSizing, FrameSizingError> {
+    sized_with(description, 1, most_placements)
+}
+
+fn sized_with(
+    description: &Description,
+    most_windows: u64,
+    most_placements: u64,
+) -> Result<FrameSizing, FrameSizingError> {
     size_frame(&FrameQuery {
         description,
         inputs: &InputFiles::default(),
         host: None,
         grid: ms(1),
+        most_windows,
         most_placements,
     })
 }
 
-/// Whether windows, in steps of the grid with a switch of 50 us at the begin of each, meet all deadlines.
-fn is_good(description: &Description, frame: u64, windows: &[(u64, u64)]) -> bool {
+/// Whether windows, in steps of the grid with a switch of 50 us at the begin of each, meet all deadlines; each partition has
+/// so many in a frame.
+fn is_good(
+    description: &Description,
+    frame: u64,
+    windows: &[(u64, u64)],
+    counts: [u64; 3],
+) -> bool {
     let mut described = description.clone();
-    described.hosts.get_mut("line").unwrap().major_frame = Some(ms(frame));
-    let switch = Duration::from_micros(50);
-    for (domain, (offset, length)) in described.domains.values_mut().zip(windows) {
-        domain.reservation.as_mut().unwrap().windows = vec![Window {
-            offset: ms(*offset).saturating_add(switch),
-            length: ms(*length).saturating_sub(switch),
-        }];
+    let host = described.hosts.get_mut("line").unwrap();
+    host.major_frame = Some(ms(frame));
+    host.overheads.window_switch = Duration::from_micros(50);
+    let windows = windows.iter().zip(counts);
+    for (domain, ((offset, length), count)) in described.domains.values_mut().zip(windows) {
+        let window = |number: u64| Window {
+            offset: ms(offset + number * frame / count),
+            length: ms(*length),
+        };
+        domain.reservation.as_mut().unwrap().windows = (0..count).map(window).collect();
     }
     analyze(&described, &InputFiles::default()).is_ok_and(|analysis| analysis.schedulable)
 }
@@ -73,7 +91,7 @@ fn by_exhaustion(description: &Description, frames: &[u64]) -> Option<(u64, u64)
                     let total = a.1 + b.1 + c.1;
                     let is_less =
                         least.is_none_or(|(least, of)| (total * of, of) < (least * frame, *frame));
-                    if is_less && is_good(description, *frame, &[*a, *b, *c]) {
+                    if is_less && is_good(description, *frame, &[*a, *b, *c], [1; 3]) {
                         least = Some((total, *frame));
                     }
                 }
@@ -117,6 +135,89 @@ fn the_answer_is_the_least_of_all_placements() {
         }
     }
     assert!((2..6).contains(&met), "{met} have an answer");
+}
+
+/// The least share of up to two windows for each partition in frames, by trying everything.
+fn least_of_two(description: &Description, frames: &[u64]) -> Option<f64> {
+    let mut least: Option<f64> = None;
+    for frame in frames {
+        for choice in 0..8_u64 {
+            let counts = [0, 1, 2].map(|place| 1 + (choice >> place & 1));
+            if counts.iter().any(|count| !frame.is_multiple_of(*count)) {
+                continue;
+            }
+            let all = counts.map(|count| {
+                let apart = frame / count;
+                let places = (1..=apart).flat_map(move |length| {
+                    (0..=apart - length).map(move |offset| (offset, length))
+                });
+                places.collect::<Vec<(u64, u64)>>()
+            });
+            for (a, b, c) in all[0].iter().flat_map(|a| {
+                let others = all[1].iter();
+                others.flat_map(|b| all[2].iter().map(|c| (*a, *b, *c)))
+            }) {
+                let windows = [a, b, c];
+                let total: u64 = windows
+                    .iter()
+                    .zip(counts)
+                    .map(|(one, count)| one.1 * count)
+                    .sum();
+                let share = total as f64 / *frame as f64;
+                // Overlapping windows are refused by the admission.
+                if least.is_none_or(|least| share < least)
+                    && is_good(description, *frame, &windows, counts)
+                {
+                    least = Some(share);
+                }
+            }
+        }
+    }
+    least
+}
+
+/// One partition has to be quick, and the others have little to do: two windows of one in each window of the others.
+#[test]
+fn a_second_window_is_given_where_it_saves_time() {
+    let mut description = system(24, [3, 6, 6], 900);
+    let once = sized_with(&description, 1, MOST_PLACEMENTS).unwrap();
+    let twice = sized_with(&description, 2, MOST_PLACEMENTS).unwrap();
+    let of_a = twice.windows.iter().filter(|window| window.domain == "a");
+    assert_eq!(of_a.count(), 2, "{twice:?}");
+    assert!(
+        twice.is_least && twice.share < once.share,
+        "{once:?} {twice:?}"
+    );
+    assert_eq!(Some(twice.share), least_of_two(&description, &[2, 3, 6]));
+    assert!(twice.to_toml().contains("length = \"1ms\" }, { offset"));
+    // The answer is a description that `analyze` accepts.
+    for domain in description.domains.values_mut() {
+        domain.reservation.as_mut().unwrap().windows.clear();
+    }
+    let host = description.hosts.get_mut("line").unwrap();
+    host.major_frame = Some(twice.frame);
+    host.overheads.window_switch = twice.switch;
+    for window in &twice.windows {
+        let domain = description.domains.get_mut(&window.domain).unwrap();
+        domain.reservation.as_mut().unwrap().windows.push(Window {
+            offset: window.offset,
+            length: window.length,
+        });
+    }
+    assert!(
+        analyze(&description, &InputFiles::default())
+            .unwrap()
+            .schedulable
+    );
+}
+
+#[test]
+fn too_many_choices_of_windows_are_refused() {
+    let description = system(5_000, [2_520, 2_520, 2_520], 900);
+    assert!(matches!(
+        sized_with(&description, 32, MOST_PLACEMENTS),
+        Err(FrameSizingError::Choices { windows: 32, .. })
+    ));
 }
 
 #[test]

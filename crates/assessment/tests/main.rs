@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod band;
+mod chain_predictions;
 mod chains;
 mod delays;
 mod frame_sizing;

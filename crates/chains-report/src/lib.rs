@@ -3,15 +3,22 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tailbound_distribution::{Distribution, Interval};
-use tailbound_report::{Cell, ReportSection, RunReport, Table, UNKNOWN, columns, readable};
+use tailbound_distribution::{Distribution, Interval, StepCdf};
+use tailbound_report::{
+    Cell, Plot, ReportSection, RunReport, SeriesKind, Table, UNKNOWN, columns, readable,
+};
 use tailbound_time::Duration;
+
+mod chain_plots;
 
 /// The key of the chains in the result document.
 const KEY: &str = "chains";
 
+/// The most steps of a distribution in the document.
+const STEPS: usize = 300;
+
 /// A chain in one repetition of a variant, or as it was predicted for it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChainRow {
     /// The chain.
     pub chain: String,
@@ -21,6 +28,9 @@ pub struct ChainRow {
     pub repetition: Option<usize>,
     /// How the figures came about: bound, estimate or sample.
     pub evidence: String,
+    /// The source of an estimate: a prediction, or a simulation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<EstimateSource>,
     /// The ages of the data, the reaction times, and then the parts of the way in their order.
     pub times: Vec<ChainTime>,
     /// The outputs whose data were traced to the begin of the chain.
@@ -29,8 +39,28 @@ pub struct ChainRow {
     pub untraced: usize,
 }
 
+/// The source of estimated times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EstimateSource {
+    /// The laws of execution times and delays.
+    Prediction,
+    /// A simulation.
+    Simulation,
+}
+
+impl EstimateSource {
+    /// The kind of a plotted series.
+    fn kind(self) -> SeriesKind {
+        match self {
+            Self::Prediction => SeriesKind::Predicted,
+            Self::Simulation => SeriesKind::Simulated,
+        }
+    }
+}
+
 /// A time of a chain.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChainTime {
     /// Its name: data age, reaction time, or the task or topic where it passes.
     pub name: String,
@@ -46,6 +76,9 @@ pub struct ChainTime {
     pub longest_ns: Option<u64>,
     /// The share of samples beyond the limit, in parts per million.
     pub beyond_limit_ppm: Option<u64>,
+    /// The distribution function, for those times that are plotted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub curve: Option<StepCdf>,
 }
 
 impl ChainTime {
@@ -59,6 +92,15 @@ impl ChainTime {
             p99_ns: None,
             longest_ns: Some(bound.as_nanos()),
             beyond_limit_ppm: None,
+            curve: None,
+        }
+    }
+
+    /// The figures of a distribution that is plotted.
+    pub fn plotted(name: impl Into<String>, times: &Distribution, limit: Option<Duration>) -> Self {
+        Self {
+            curve: times.pessimistic().map(|curve| curve.decimate(STEPS)),
+            ..Self::of(name, times, limit)
         }
     }
 
@@ -79,6 +121,7 @@ impl ChainTime {
             p99_ns: end(times.quantile(0.99)),
             longest_ns: end(times.max()),
             beyond_limit_ppm: beyond,
+            curve: None,
         }
     }
 }
@@ -117,6 +160,10 @@ impl ReportSection for ChainsSection {
         Vec::<ChainRow>::deserialize(data).map(|_| ())
     }
 
+    fn plots(&self, report: &RunReport) -> Vec<Plot> {
+        chain_plots::plots(&Self::rows(report))
+    }
+
     fn tables(&self, report: &RunReport) -> Vec<Table> {
         let rows = Self::rows(report);
         let rows = rows
@@ -128,7 +175,8 @@ impl ReportSection for ChainsSection {
             note: "How old the data at the end of each chain were: data age, when they were replaced there, and at the output, \
                    when they appeared; and how long a cause that came just too late waited for the first output with it. \
                    Below, the parts of the way of the data: the jobs of tasks from reading to the end, and topics from \
-                   there to the job that read the message."
+                   there to the job that read the message. Estimates are predicted from the laws of execution times and delays, or \
+                   simulated for as long as the run."
                 .to_owned(),
             columns: columns(
                 &["Chain", "Variant", "Run", "Evidence", "Time"],
@@ -136,6 +184,14 @@ impl ReportSection for ChainsSection {
             ),
             rows: rows.collect(),
         }]
+    }
+}
+
+/// The evidence of a row in words.
+fn evidence(row: &ChainRow) -> String {
+    match row.source {
+        Some(source) => format!("{}, {}", row.evidence, source.kind().word()),
+        None => row.evidence.clone(),
     }
 }
 
@@ -152,7 +208,7 @@ fn cells(row: &ChainRow, time: &ChainTime) -> Vec<Cell> {
         Cell::text(&row.chain),
         Cell::text(&row.variant),
         number(row.repetition.map(|number| number.to_string())),
-        Cell::text(&row.evidence),
+        Cell::text(evidence(row)),
         Cell::text(&time.name),
         number(time.count.map(|count| count.to_string())),
         length(time.median_ns),
@@ -181,8 +237,9 @@ mod tests {
             variant: "reserved".to_owned(),
             repetition: Some(1),
             evidence: Evidence::Sample.to_string(),
+            source: None,
             times: vec![
-                ChainTime::of("data age", &ages, limit),
+                ChainTime::plotted("data age", &ages, limit),
                 ChainTime::of("speed", &ages, None),
             ],
             traced: 100,
@@ -207,5 +264,65 @@ mod tests {
             ]
         );
         assert_eq!(texts[1][9..], [UNKNOWN, UNKNOWN]);
+    }
+
+    #[test]
+    fn a_plot_has_each_source_of_a_time_with_its_limit_and_its_bound() {
+        let times = |evidence, source: Option<EstimateSource>, repetition| {
+            let provenance = Provenance::new(evidence, "data age of braking", "by hand");
+            let samples = (1..=10).map(Duration::from_millis).collect();
+            let ages = Distribution::from_samples(provenance, samples);
+            ChainRow {
+                chain: "braking".to_owned(),
+                variant: "reserved".to_owned(),
+                repetition,
+                evidence: evidence.to_string(),
+                source,
+                times: vec![ChainTime::plotted(
+                    "data age",
+                    &ages,
+                    Some(Duration::from_millis(20)),
+                )],
+                traced: 10,
+                untraced: 0,
+            }
+        };
+        let bound = ChainRow {
+            times: vec![ChainTime::bounded(
+                "data age",
+                Duration::from_millis(12),
+                None,
+            )],
+            ..times(Evidence::Bound, None, None)
+        };
+        let rows = [
+            bound,
+            times(Evidence::Estimate, Some(EstimateSource::Prediction), None),
+            times(Evidence::Estimate, Some(EstimateSource::Simulation), None),
+            times(Evidence::Sample, None, Some(1)),
+            times(Evidence::Sample, None, Some(2)),
+        ];
+        let mut report = RunReport::default();
+        ChainsSection::put(&mut report, &rows).unwrap();
+        assert_eq!(ChainsSection::rows(&report), rows);
+        let plots = ChainsSection.plots(&report);
+        assert_eq!(plots.len(), 1);
+        assert_eq!(plots[0].service, "braking: data age");
+        let series = plots[0].series.iter();
+        let labels: Vec<&str> = series.map(|series| series.label.as_str()).collect();
+        let expected = [
+            "reserved, predicted",
+            "reserved, simulated",
+            "reserved, measured (run 1)",
+            "reserved, measured (run 2)",
+        ];
+        assert_eq!(labels, expected);
+        let marks = plots[0].promises.iter();
+        let marks: Vec<(&str, u64)> = marks
+            .map(|mark| (mark.label.as_str(), mark.latency.as_nanos() / 1_000_000))
+            .collect();
+        assert_eq!(marks, [("bound 12.0 ms", 12), ("allowed 20.0 ms", 20)]);
+        let cells = ChainsSection.tables(&report).remove(0).rows;
+        assert_eq!(cells[1][3].text, "estimate, predicted");
     }
 }

@@ -7,6 +7,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, prometheus_text};
 use prometheus_client::registry::Registry;
 
+use tailbound_enforcement::ds_freeze::WindowTotals;
 use tailbound_enforcement::{AuditSummary, LedgerSummary};
 
 use tailbound_control::Presence;
@@ -23,7 +24,7 @@ type PerReservation = (
     fn(&ReservationStatus) -> Option<f64>,
 );
 
-const PER_RESERVATION: [PerReservation; 24] = [
+const PER_RESERVATION: [PerReservation; 30] = [
     (
         "tailbound_reservation_in_force",
         MetricKind::Gauge,
@@ -127,6 +128,42 @@ const PER_RESERVATION: [PerReservation; 24] = [
         |one| ledger(one).map(|ledger| ledger.boosted.as_secs_f64()),
     ),
     (
+        "tailbound_windows_late_by_host",
+        MetricKind::Counter,
+        "Begins and ends of windows that came 1 ms or more late since the manager's sleep ended late.",
+        |one| windows(one).map(|windows| windows.late_by_host.edges as f64),
+    ),
+    (
+        "tailbound_windows_late_by_partition",
+        MetricKind::Counter,
+        "Begins and ends of windows that came 1 ms or more late since stopping other partitions took long.",
+        |one| windows(one).map(|windows| windows.late_by_partition.edges as f64),
+    ),
+    (
+        "tailbound_windows_late_by_manager",
+        MetricKind::Counter,
+        "Begins and ends of windows that came 1 ms or more late since the manager was at work otherwise.",
+        |one| windows(one).map(|windows| windows.late_by_manager.edges as f64),
+    ),
+    (
+        "tailbound_window_start_worst_seconds",
+        MetricKind::Gauge,
+        "The longest delay of the begin of a window.",
+        |one| windows(one).map(|windows| windows.worst_start.as_secs_f64()),
+    ),
+    (
+        "tailbound_windows_overrun",
+        MetricKind::Counter,
+        "Windows after which the partition used more CPU time than tolerated, although it was told to stop.",
+        |one| windows(one).map(|windows| windows.overruns as f64),
+    ),
+    (
+        "tailbound_window_run_on_longest_seconds",
+        MetricKind::Gauge,
+        "The longest CPU time used between two windows, after the partition was told to stop.",
+        |one| windows(one).map(|windows| windows.longest_run_on.as_secs_f64()),
+    ),
+    (
         "tailbound_audit_entered",
         MetricKind::Counter,
         "Processes that a runtime put into the container later, and that were taken in.",
@@ -176,6 +213,10 @@ fn audit(one: &ReservationStatus) -> Option<&AuditSummary> {
 
 fn ledger(one: &ReservationStatus) -> Option<&LedgerSummary> {
     one.enforced.ledger.as_ref()
+}
+
+fn windows(one: &ReservationStatus) -> Option<&WindowTotals> {
+    ledger(one)?.windows.as_ref()
 }
 
 /// A count since the daemon started: name, help, and which one it is.
@@ -325,6 +366,10 @@ mod tests {
                         consumed: Duration::from_millis(48),
                         depletions: 5,
                         largest_overrun: Duration::from_micros(9),
+                        windows: Some(WindowTotals {
+                            worst_start: Duration::from_millis(3),
+                            ..WindowTotals::default()
+                        }),
                         ..LedgerSummary::default()
                     }),
                     audit: Some(AuditSummary {
@@ -362,7 +407,7 @@ mod tests {
         }
         let expected = OF_DAEMON.len() + COUNTED.len() + PER_RESERVATION.len();
         assert_eq!(samples, expected);
-        assert_eq!(expected, 4 + 5 + 24);
+        assert_eq!(expected, 4 + 5 + 30);
     }
 
     #[test]
@@ -379,5 +424,7 @@ mod tests {
             text.contains("tailbound_audit_brought_back_total{domain=\"we\\\"ird\\\\name\"} 3\n")
         );
         assert!(text.contains("tailbound_watchdog_restarts_total 1\n"));
+        let worst = "tailbound_window_start_worst_seconds{domain=\"we\\\"ird\\\\name\"} 0.003\n";
+        assert!(text.contains(worst), "{text}");
     }
 }

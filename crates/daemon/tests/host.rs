@@ -9,6 +9,7 @@ mod host_end_to_end;
 mod host_full_disk;
 mod host_machine;
 mod host_modes;
+mod host_partitions;
 mod host_resumption;
 mod host_standstill;
 mod mode_conformance;

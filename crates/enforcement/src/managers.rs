@@ -12,7 +12,8 @@ use tailbound_time::{Clock, Duration, Instant};
 use crate::admission::real_time_limit;
 use crate::audit::{AuditedDomain, Auditor, Bell, Notice};
 use crate::ds_freeze::{
-    ChangeAt, CpuManager, Heartbeat, LedgerSnapshot, ManagerError, ManagerOptions, ServedDomain,
+    ChangeAt, CpuManager, Heartbeat, LedgerSnapshot, ManagerError, ManagerOptions, STALL,
+    ServedDomain, WindowTotals,
 };
 use crate::linux_kernel::LinuxKernel;
 use crate::{Plan, ReservationRequest};
@@ -61,6 +62,9 @@ pub struct LedgerSummary {
     /// CPU time that it used under boosts, which came from no budget.
     #[serde(default)]
     pub boosted: Duration,
+    /// The account of its windows, if it is a time partition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows: Option<WindowTotals>,
     /// CPU time of the managers of its CPUs, which they share with other domains there.
     pub manager_time: Duration,
 }
@@ -85,6 +89,9 @@ impl LedgerSummary {
         self.boosts += seen.boosts;
         self.boosted = self.boosted.saturating_add(seen.boosted);
         self.polling |= seen.polling;
+        if let Some(windows) = &seen.windows {
+            self.windows.get_or_insert_default().add(windows);
+        }
     }
 }
 
@@ -284,6 +291,7 @@ impl Managers for FreezeManagers {
                 other_cpus: manager.other_cpus.iter().copied().collect(),
                 windows: interface.windows.clone(),
                 slack: interface.slack.clone(),
+                overrun_tolerance: (plan.request.options.overrun_tolerance).unwrap_or(STALL),
                 budget: interface.budget,
                 period: interface.period,
                 priority: interface.priority,

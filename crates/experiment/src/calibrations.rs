@@ -5,7 +5,7 @@
 //! the back end of each variant, beside the neighbours of that variant, in rounds that take turns:
 //! a machine that is slow for a while is then slow for a round of each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
 
@@ -466,7 +466,7 @@ impl CalibrationRig for TestbedRig<'_, '_> {
             }
             _ => Vec::new(),
         };
-        let lease = ReservationLease::take(&requests, None, self.stop)?;
+        let lease = ReservationLease::take(&requests, BTreeSet::new(), None, self.stop)?;
         let round = calibration_round(plan, self.stop)?;
         lease.release()?;
         Ok(round)

@@ -5,12 +5,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tailbound_analysis::chains::PartKind;
+use tailbound_assessment::AssessmentError;
 use tailbound_assessment::analysis::analyze;
-use tailbound_chains_report::{ChainRow, ChainTime};
+use tailbound_assessment::chain_prediction::predict_chains;
+use tailbound_assessment::simulation::{SimulationQuery, simulate};
+use tailbound_chains_report::{ChainRow, ChainTime, EstimateSource};
 use tailbound_distribution::Evidence;
 use tailbound_job_log::{ChainMeasurement, JobLog, log_file_name, measure_chain};
 use tailbound_model::{Builtin, Description, InputFiles};
-use tailbound_time::Instant;
+use tailbound_simulator::host::{HostQuery, simulate_host};
+use tailbound_time::{Duration, Instant};
 use tailbound_topics::{Chain, Chains, TaskName, Topics};
 
 use crate::ExperimentError;
@@ -114,12 +118,96 @@ pub fn bound_rows(description: &Description, inputs: &InputFiles, variant: &str)
             variant: variant.to_owned(),
             repetition: None,
             evidence: Evidence::Bound.to_string(),
+            source: None,
             times,
             traced: 0,
             untraced: 0,
         })
     });
     bounded.collect()
+}
+
+/// The predictions of every chain in a variant, as far as there are any.
+pub fn predicted_rows(
+    description: &Description,
+    inputs: &InputFiles,
+    variant: &str,
+) -> Vec<ChainRow> {
+    // Why a chain is not predicted, `tailbound predict` says.
+    let predictions = predict_chains(description, inputs, Some(variant)).unwrap_or_default();
+    let answered = predictions.into_iter().filter(|one| one.refused.is_none());
+    let rows = answered.map(|prediction| {
+        let times = prediction.times.iter();
+        let times = times.map(|one| ChainTime::plotted(one.name, &one.distribution, one.limit));
+        let times = times.collect();
+        estimate_row(prediction.chain, variant, EstimateSource::Prediction, times)
+    });
+    rows.collect()
+}
+
+/// Every chain in a simulation of a variant that is as long as its run, as far as it can be simulated.
+pub fn simulated_rows(
+    description: &Description,
+    inputs: &InputFiles,
+    variant: &str,
+    (seed, duration): (u64, Duration),
+) -> Vec<ChainRow> {
+    let query = SimulationQuery {
+        mode: None,
+        variant: Some(variant),
+        seed: Some(seed),
+        warm_up: description.experiment.warm_up,
+        duration,
+    };
+    let chains: Chains = description.section();
+    if chains.0.is_empty() {
+        return Vec::new();
+    }
+    let one_host =
+        |query: &HostQuery<'_>| simulate_host(query).map_err(AssessmentError::Simulation);
+    // What keeps a host from being simulated, `tailbound simulate` says.
+    let Ok(answer) = simulate(description, inputs, &query, one_host) else {
+        return Vec::new();
+    };
+    let chains = answer.chains.into_iter();
+    let rows = chains.filter_map(|chain| {
+        let times = chain.outcome.ok()?;
+        let mut all = vec![
+            ChainTime::plotted("data age", &times.data_age, chain.data_age_limit),
+            ChainTime::plotted("data age at the output", &times.data_age_at_output, None),
+            ChainTime::plotted(
+                "reaction time",
+                &times.reaction_time,
+                chain.reaction_time_limit,
+            ),
+        ];
+        let parts = times.parts.iter();
+        all.extend(parts.map(|part| ChainTime::of(&part.at, &part.time, None)));
+        let source = EstimateSource::Simulation;
+        Some(ChainRow {
+            traced: times.outputs,
+            ..estimate_row(chain.chain, variant, source, all)
+        })
+    });
+    rows.collect()
+}
+
+fn estimate_row(
+    chain: String,
+    variant: &str,
+    source: EstimateSource,
+    times: Vec<ChainTime>,
+) -> ChainRow {
+    ChainRow {
+        chain,
+        variant: variant.to_owned(),
+        repetition: None,
+        evidence: Evidence::Estimate.to_string(),
+        source: Some(source),
+        times,
+        traced: 0,
+        untraced: 0,
+    }
 }
 
 fn read_log(out: &Path, task: &TaskName) -> Result<JobLog, ExperimentError> {
@@ -189,9 +277,9 @@ fn until(log: &JobLog, span: &MeasuredSpan) -> JobLog {
 
 fn row(name: &str, chain: &Chain, span: &MeasuredSpan, measured: &ChainMeasurement) -> ChainRow {
     let mut times = vec![
-        ChainTime::of("data age", &measured.data_age, chain.data_age),
-        ChainTime::of("data age at the output", &measured.data_age_at_output, None),
-        ChainTime::of(
+        ChainTime::plotted("data age", &measured.data_age, chain.data_age),
+        ChainTime::plotted("data age at the output", &measured.data_age_at_output, None),
+        ChainTime::plotted(
             "reaction time",
             &measured.reaction_time,
             chain.reaction_time,
@@ -204,6 +292,7 @@ fn row(name: &str, chain: &Chain, span: &MeasuredSpan, measured: &ChainMeasureme
         variant: span.variant.clone(),
         repetition: Some(span.repetition),
         evidence: Evidence::Sample.to_string(),
+        source: None,
         times,
         traced: measured.traced,
         untraced: measured.untraced,

@@ -10,6 +10,8 @@ pub mod calibrations;
 pub mod campaign;
 mod chain_runs;
 mod error;
+mod health_monitor;
+mod health_watch;
 pub mod host_check;
 mod host_prediction;
 pub mod host_set;

@@ -1,12 +1,13 @@
 //! Notices that reservations end before whoever asked for them wanted it: somebody reverts them, or
 //! the daemon is gone.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tailbound_control::{Client, DaemonStatus};
+use tailbound_control::{Client, DaemonStatus, EndReason};
 
 /// How often it is looked; a loss is noticed this late, and what the daemon takes to answer.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -22,6 +23,20 @@ pub struct LossWatch {
 }
 
 impl LossWatch {
+    /// As [`LossWatch::begin`], beside health monitors of some of the domains: their reservations may end with their
+    /// programs, and be made anew.
+    ///
+    /// # Errors
+    /// If there is no thread to be had.
+    pub fn begin_beside_monitors(
+        state: &Path,
+        domains: Vec<String>,
+        monitored: BTreeSet<String>,
+    ) -> std::io::Result<Self> {
+        let watched = WatchedDomains { domains, monitored };
+        Self::over(ask_of(state), LOOK_EVERY, watched, |_| {})
+    }
+
     /// Watches over the reservations of `domains` by the daemon that serves `state`, once they are in
     /// force; `tell` hears of the first loss, as soon as it is noticed.
     ///
@@ -32,15 +47,11 @@ impl LossWatch {
         domains: Vec<String>,
         tell: impl FnOnce(&str) + Send + 'static,
     ) -> std::io::Result<Self> {
-        let state = state.to_owned();
-        let mut client = None;
-        let ask = move || {
-            if client.is_none() {
-                client = Client::connect(&state).ok();
-            }
-            client.as_mut()?.status().ok()
+        let watched = WatchedDomains {
+            domains,
+            monitored: BTreeSet::new(),
         };
-        Self::over(ask, LOOK_EVERY, domains, tell)
+        Self::over(ask_of(state), LOOK_EVERY, watched, tell)
     }
 
     /// The same over what `ask` knows of the daemon, asked this often; `None` where the daemon does not
@@ -48,7 +59,7 @@ impl LossWatch {
     fn over(
         mut ask: impl FnMut() -> Option<DaemonStatus> + Send + 'static,
         every: Duration,
-        domains: Vec<String>,
+        watched: WatchedDomains,
         tell: impl FnOnce(&str) + Send + 'static,
     ) -> std::io::Result<Self> {
         let watch = Self {
@@ -59,10 +70,10 @@ impl LossWatch {
         let look = move || {
             while !ended.load(Ordering::SeqCst) {
                 let cause = match ask() {
-                    Some(status) => lost(&status, &domains),
+                    Some(status) => lost(&status, &watched),
                     None => Some(format!(
                         "the reservation of {} has ended: tailboundd has ended or does not answer",
-                        domains.join(", ")
+                        watched.domains.join(", ")
                     )),
                 };
                 if let Some(cause) = cause.filter(|_| !ended.load(Ordering::SeqCst)) {
@@ -100,22 +111,50 @@ impl Drop for LossWatch {
     }
 }
 
-/// Which of the reservations that this process asked for is there no more, and why.
-fn lost(status: &DaemonStatus, domains: &[String]) -> Option<String> {
+/// The domains whose reservations are watched.
+#[derive(Clone, Debug, Default)]
+struct WatchedDomains {
+    domains: Vec<String>,
+    /// Those of them whose programs have a health monitor.
+    monitored: BTreeSet<String>,
+}
+
+/// Asks the daemon that serves a state directory, with one connection for as long as that holds.
+fn ask_of(state: &Path) -> impl FnMut() -> Option<DaemonStatus> + Send + 'static {
+    let state = state.to_owned();
+    let mut client = None;
+    move || {
+        if client.is_none() {
+            client = Client::connect(&state).ok();
+        }
+        client.as_mut()?.status().ok()
+    }
+}
+
+/// Which of the reservations that this process asked for is there no more, and why. That of a monitored domain is lost
+/// where somebody else has taken it back.
+fn lost(status: &DaemonStatus, watched: &WatchedDomains) -> Option<String> {
     let own = std::process::id();
     let is_ours = |origin: Option<&tailbound_control::Origin>| {
         // A process namespace between us and the daemon hides the number.
         origin.is_none_or(|origin| [0, own].contains(&origin.peer.pid))
     };
-    let lost = domains.iter().find(|domain| {
+    watched.domains.iter().find_map(|domain| {
         let mut held = status.reservations.iter();
-        !held.any(|one| one.enforced.domain == **domain && is_ours(one.origin.as_ref()))
-    })?;
-    let mut endings = status.ended.iter().rev();
-    let ending = endings.find(|one| one.domain == *lost && is_ours(one.origin.as_ref()));
-    Some(match ending {
-        Some(ending) => format!("the reservation of \"{lost}\" was {}", ending.reason),
-        None => format!("the reservation of \"{lost}\" has ended"),
+        if held.any(|one| one.enforced.domain == *domain && is_ours(one.origin.as_ref())) {
+            return None;
+        }
+        let mut endings = status.ended.iter().rev();
+        let ending = endings.find(|one| one.domain == *domain && is_ours(one.origin.as_ref()));
+        let reason = ending.map(|ending| &ending.reason);
+        if watched.monitored.contains(domain) && matches!(reason, None | Some(EndReason::Empty {}))
+        {
+            return None;
+        }
+        Some(match reason {
+            Some(reason) => format!("the reservation of \"{domain}\" was {reason}"),
+            None => format!("the reservation of \"{domain}\" has ended"),
+        })
     })
 }
 
@@ -188,8 +227,16 @@ mod tests {
         }
     }
 
+    /// The domain "store", and those with a health monitor.
+    fn watched(monitored: &[&str]) -> WatchedDomains {
+        WatchedDomains {
+            domains: vec!["store".into()],
+            monitored: monitored.iter().map(ToString::to_string).collect(),
+        }
+    }
+
     fn lost_of(status: &DaemonStatus) -> Option<String> {
-        lost(status, &["store".into()])
+        lost(status, &watched(&[]))
     }
 
     #[test]
@@ -222,6 +269,26 @@ mod tests {
     }
 
     #[test]
+    fn a_monitored_reservation_is_lost_to_others_alone() {
+        let own = std::process::id();
+        let mut status = holding("web", own);
+        let monitored = watched(&["store"]);
+        assert_eq!(lost(&status, &monitored), None);
+        let ending = |reason| EarlyEnding {
+            domain: "store".into(),
+            origin: origin(own),
+            reason,
+        };
+        status.ended = vec![ending(EndReason::Empty {})];
+        assert_eq!(lost(&status, &monitored), None);
+        assert!(lost_of(&status).is_some());
+        status
+            .ended
+            .push(ending(EndReason::Reverted { by: peer(9) }));
+        assert!(lost(&status, &monitored).is_some());
+    }
+
+    #[test]
     fn the_first_loss_is_told_once_and_kept() {
         let own = std::process::id();
         let (sender, receiver) = mpsc::channel();
@@ -232,7 +299,7 @@ mod tests {
         ];
         let ask = move || seen.pop().flatten();
         let tell = move |loss: &str| sender.send(loss.to_owned()).unwrap();
-        let watch = LossWatch::over(ask, Duration::ZERO, vec!["store".into()], tell).unwrap();
+        let watch = LossWatch::over(ask, Duration::ZERO, watched(&[]), tell).unwrap();
         let loss = receiver.recv().unwrap();
         assert!(loss.contains("does not answer"), "{loss}");
         // The sender is gone: nothing is told twice.
@@ -249,7 +316,7 @@ mod tests {
             // What a command does that ends by what it was told, while the telling still lasts.
             may_end.recv().unwrap();
         };
-        let watch = LossWatch::over(|| None, Duration::ZERO, vec!["store".into()], tell).unwrap();
+        let watch = LossWatch::over(|| None, Duration::ZERO, watched(&[]), tell).unwrap();
         turns.recv().unwrap();
         let loss = watch.loss();
         go_on.send(()).unwrap();

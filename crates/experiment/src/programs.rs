@@ -213,6 +213,33 @@ impl Programs {
         Ok(())
     }
 
+    /// The programs that have ended since this was asked last, each with its end in words; what is left of their process
+    /// groups is killed.
+    pub fn take_endings(&mut self) -> Vec<String> {
+        let mut endings = Vec::new();
+        self.children.retain_mut(|one| {
+            let Ok(Some(status)) = one.child.try_wait() else {
+                return true;
+            };
+            let _gone = spawn::kill_group(&one.child);
+            endings.push(format!("{} ended ({status})", one.program));
+            false
+        });
+        endings
+    }
+
+    /// Kills what we started, at once.
+    pub fn kill(&mut self) {
+        for mut one in self.children.drain(..) {
+            let _gone = spawn::kill_group(&one.child);
+            let _reaped = one.child.wait();
+        }
+        // Before the next ones have a group of the same name.
+        if let Some(isolation) = self.isolation.take() {
+            isolation.end();
+        }
+    }
+
     /// Ends what we started: SIGTERM, and SIGKILL to what stays.
     pub fn stop(&mut self) {
         for one in &self.children {

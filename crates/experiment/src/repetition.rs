@@ -17,6 +17,7 @@ use tailbound_time::{Clock, Duration, Instant};
 
 use crate::bands::supply_process;
 use crate::calibrations::{Calibrations, Condition};
+use crate::health_watch::{HealthTotals, HealthWatch, LOOK_EVERY, monitored_domains};
 use crate::load_run::{LoadRun, generator_cpu};
 use crate::mode_changes::ModeChangeWatch;
 use crate::recorded_run::{EndedRecording, RecordingPlan, RunRecording, recorded_domain};
@@ -40,6 +41,8 @@ pub struct Repetition {
     pub drifts: BTreeMap<String, f64>,
     /// The changes of modes meanwhile.
     pub mode_changes: Vec<Report>,
+    /// The events of the health of monitored domains, and the responses.
+    pub health: BTreeMap<String, HealthTotals>,
     /// The time that counts, of CLOCK_MONOTONIC: after the warm-up, to the end.
     pub span: Option<(Instant, Instant)>,
     /// The supply of the reserved CPUs while services were driven; empty where it could not be sampled.
@@ -47,6 +50,13 @@ pub struct Repetition {
     /// The kernel's events, where they were recorded.
     pub recording: Option<EndedRecording>,
 }
+
+/// What is looked after while services are driven: the reservations, the health of domains, and the recording.
+type RunAttendants<'a, 'b> = (
+    &'a mut ReservationLease,
+    &'a mut HealthWatch<'b>,
+    Option<&'a mut RunRecording>,
+);
 
 /// The place of a repetition in a campaign.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -115,20 +125,26 @@ impl Bench<'_> {
         observer: &mut dyn Observer,
         slot: RepetitionSlot,
     ) -> Result<Repetition, ExperimentError> {
+        testbed.revive()?;
         let requests = testbed.requests(deployment)?;
         let modes = self.modes.filter(|_| variant.has_modes());
-        let mut lease = ReservationLease::take(&requests, modes, self.stop)?;
+        let description = &self.loaded.description;
+        let monitored = monitored_domains(description);
+        let mut lease = ReservationLease::take(&requests, monitored, modes, self.stop)?;
+        let run = (variant.name.as_str(), slot.number);
+        let mut health = HealthWatch::begin(description, &requests, run, testbed.out());
         let watch = modes.map(|_| ModeChangeWatch::begin()).transpose()?;
         let sampler = SupplySampler::start(&reserved_cpus(deployment))?;
         let mut recording = self.begin_recording(testbed, variant, &requests, slot)?;
         let begin = Monotonic.now().saturating_add(self.warm_up);
-        let watched = (&lease, recording.as_mut());
+        let watched = (&mut lease, &mut health, recording.as_mut());
         let measured = self.drive_all(testbed, variant, watched, observer, slot.done);
         let end = Monotonic.now();
         // What could not be sampled while services were calibrated was said then.
         let supply = sampler.finish().unwrap_or_default();
         let mode_changes = watch.map_or_else(Vec::new, ModeChangeWatch::end);
         let measured = measured?;
+        health.look_now(testbed, &mut lease, observer)?;
         let calibrations = (&testbed.calibrations, deployment);
         let recording = recording.map(|recording| {
             self.end_recording(recording, &measured, calibrations, variant, slot, &supply)
@@ -137,6 +153,7 @@ impl Bench<'_> {
             measured,
             span: (begin <= end).then_some((begin, end)),
             mode_changes,
+            health: health.into_totals(),
             recording: recording.transpose()?,
             supply,
             ..Repetition::default()
@@ -158,7 +175,20 @@ impl Bench<'_> {
             }
             return Ok(repetition);
         }
-        match seen.and_then(|seen| lease.release().map(|()| seen)) {
+        self.keep_ledgers(
+            &mut repetition,
+            seen.and_then(|seen| lease.release().map(|()| seen)),
+        );
+        Ok(repetition)
+    }
+
+    /// Keeps the ledger of each service, or why the reservations did not last.
+    fn keep_ledgers(
+        &self,
+        repetition: &mut Repetition,
+        seen: Result<BTreeMap<String, LedgerSummary>, ExperimentError>,
+    ) {
+        match seen {
             Ok(mut seen) => {
                 for (name, service) in &self.loaded.description.services {
                     if let Some(ledger) = seen.remove(&service.domain) {
@@ -174,7 +204,6 @@ impl Bench<'_> {
                 }
             }
         }
-        Ok(repetition)
     }
 
     /// By which factor each service's requests take longer than when they were calibrated: a
@@ -276,26 +305,32 @@ impl Bench<'_> {
     /// Lets the tasks of domains run for the time of a repetition, where there is no service to drive.
     fn pass_time(
         &self,
-        variant: &Variant,
-        lease: &ReservationLease,
+        (testbed, variant): (&mut Testbed<'_>, &Variant),
+        (lease, health): (&mut ReservationLease, &mut HealthWatch<'_>),
         observer: &mut dyn Observer,
         done: (f64, f64),
-    ) {
+    ) -> Result<(), ExperimentError> {
         let total = self.warm_up.saturating_add(self.duration);
         let begin = Monotonic.now();
+        let mut next_step = begin;
         loop {
-            let elapsed = Monotonic.now().saturating_since(begin);
+            let now = Monotonic.now();
+            let elapsed = now.saturating_since(begin);
             let left = total.saturating_sub(elapsed);
             if left.is_zero() || self.stop.load(Ordering::SeqCst) || lease.loss().is_some() {
-                return;
+                return Ok(());
             }
-            let share = elapsed.as_secs_f64() / total.as_secs_f64().max(1e-9);
-            observer.step(&ExperimentStep {
-                what: format!("letting the tasks of {} run", variant.name),
-                done: done.0 + (done.1 - done.0) * share,
-                begins: elapsed < STEP_OF_TIME,
-            });
-            std::thread::sleep(Pause::from_nanos(left.min(STEP_OF_TIME).as_nanos()));
+            if now >= next_step {
+                next_step = now.saturating_add(STEP_OF_TIME);
+                let share = elapsed.as_secs_f64() / total.as_secs_f64().max(1e-9);
+                observer.step(&ExperimentStep {
+                    what: format!("letting the tasks of {} run", variant.name),
+                    done: done.0 + (done.1 - done.0) * share,
+                    begins: elapsed < STEP_OF_TIME,
+                });
+            }
+            health.look(testbed, lease, observer)?;
+            std::thread::sleep(Pause::from_nanos(left.min(LOOK_EVERY).as_nanos()));
         }
     }
 
@@ -303,18 +338,20 @@ impl Bench<'_> {
     /// long.
     fn drive_all(
         &self,
-        testbed: &Testbed<'_>,
+        testbed: &mut Testbed<'_>,
         variant: &Variant,
-        (lease, mut recording): (&ReservationLease, Option<&mut RunRecording>),
+        (lease, health, mut recording): RunAttendants<'_, '_>,
         observer: &mut dyn Observer,
         done: (f64, f64),
     ) -> Result<BTreeMap<String, Measurement>, ExperimentError> {
         let description = &self.loaded.description;
         if description.services.is_empty() {
-            self.pass_time(variant, lease, observer, done);
+            let attended = (lease, health);
+            self.pass_time((testbed, variant), attended, observer, done)?;
             return Ok(BTreeMap::new());
         }
         let (sender, received) = mpsc::channel();
+        let mut failure = None;
         let results = std::thread::scope(|scope| {
             let mut running = Vec::new();
             for (index, (name, service)) in description.services.iter().enumerate() {
@@ -345,12 +382,18 @@ impl Bench<'_> {
                     }
                 }
                 tell(observer, &variant.name, progress, index == 0, done);
+                if failure.is_none() {
+                    failure = health.look(testbed, lease, observer).err();
+                }
             }
             running
                 .into_iter()
                 .map(std::thread::ScopedJoinHandle::join)
                 .collect::<Vec<_>>()
         });
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
         let mut all = BTreeMap::new();
         for result in results {
             match result {

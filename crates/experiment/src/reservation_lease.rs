@@ -1,10 +1,10 @@
 //! Reservations, held for as long as something is measured under them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time;
 
-use tailbound_control::{Client, Lease, Selection, StartOptions};
+use tailbound_control::{Client, Lease, RefusalKind, Selection, StartOptions};
 use tailbound_enforcement::{LedgerSummary, ReservationRequest, first_budget};
 use tailbound_linux::clock::Monotonic;
 use tailbound_modes::control::ModesClient;
@@ -24,6 +24,8 @@ pub struct ReservationLease {
     /// None where nothing is reserved.
     client: Option<Client>,
     domains: Vec<String>,
+    /// Those of them whose reservations may end with their programs.
+    monitored: BTreeSet<String>,
     /// Whether they are still there.
     watch: Option<LossWatch>,
 }
@@ -31,12 +33,13 @@ pub struct ReservationLease {
 impl ReservationLease {
     /// Reserves all of `requests`, or nothing, and waits until every budget has been given once: a
     /// budget first comes at a point of its grid, up to a period away. Then the daemon knows the modes,
-    /// until the reservations are taken back.
+    /// until the reservations are taken back. Those of `monitored` domains may end with their programs.
     ///
     /// # Errors
     /// The daemon refuses, or cannot be reached, or knows the modes of another description.
     pub fn take(
         requests: &[ReservationRequest],
+        monitored: BTreeSet<String>,
         modes: Option<&ModeTable>,
         stop: &AtomicBool,
     ) -> Result<Self, ExperimentError> {
@@ -44,6 +47,7 @@ impl ReservationLease {
             return Ok(Self {
                 client: None,
                 domains: Vec::new(),
+                monitored,
                 watch: None,
             });
         }
@@ -61,7 +65,7 @@ impl ReservationLease {
         let domains: Vec<String> = requests.iter().map(|one| one.domain.clone()).collect();
         let state = tailbound_enforcement::state_directory();
         // Whoever measures looks at it meanwhile.
-        let watch = LossWatch::begin(&state, domains.clone(), |_| {});
+        let watch = LossWatch::begin_beside_monitors(&state, domains.clone(), monitored.clone());
         let watch = watch.map_err(|source| ExperimentError::NoWatch { source })?;
         await_first_budget(requests, stop);
         if let Some(modes) = modes {
@@ -70,6 +74,7 @@ impl ReservationLease {
         Ok(Self {
             client: Some(client),
             domains,
+            monitored,
             watch: Some(watch),
         })
     }
@@ -90,6 +95,31 @@ impl ReservationLease {
         }
     }
 
+    /// Takes the reservation of a domain back, whose programs have ended. The daemon may have done so already.
+    ///
+    /// # Errors
+    /// The daemon does not answer.
+    pub fn end(&mut self, domain: &str) -> Result<(), ExperimentError> {
+        let Some(client) = &mut self.client else {
+            return Ok(());
+        };
+        self.domains.retain(|one| one != domain);
+        revert_if_active(client, domain)
+    }
+
+    /// Reserves again for a domain whose programs were started anew.
+    ///
+    /// # Errors
+    /// The daemon refuses, or does not answer.
+    pub fn renew(&mut self, request: &ReservationRequest) -> Result<(), ExperimentError> {
+        let Some(client) = &mut self.client else {
+            return Ok(());
+        };
+        client.apply(std::slice::from_ref(request), Lease::Connection)?;
+        self.domains.push(request.domain.clone());
+        Ok(())
+    }
+
     /// Takes the reservations back.
     ///
     /// # Errors
@@ -99,9 +129,19 @@ impl ReservationLease {
             return Ok(());
         };
         for domain in &self.domains {
-            client.revert(Selection::Domain(domain.clone()))?;
+            match self.monitored.contains(domain) {
+                true => revert_if_active(&mut client, domain)?,
+                false => drop(client.revert(Selection::Domain(domain.clone()))?),
+            }
         }
         Ok(())
+    }
+}
+
+fn revert_if_active(client: &mut Client, domain: &str) -> Result<(), ExperimentError> {
+    match client.revert(Selection::Domain(domain.to_owned())) {
+        Err(error) if error.refusal_kind() == Some(RefusalKind::NotActive) => Ok(()),
+        reverted => reverted.map(drop).map_err(ExperimentError::from),
     }
 }
 

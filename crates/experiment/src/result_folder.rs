@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use tailbound_distribution::write_hdr_log;
 use tailbound_measurement::Measurement;
 use tailbound_report::{
-    RunReport, Theme, VariantResult, VerticalAxis, plots, render_html, render_png, render_svg,
+    RunReport, Theme, VariantResult, VerticalAxis, render_html, render_png, render_svg,
+    report_plots,
 };
 
 use crate::calibration_record::{CalibrationRecord, RECORD_FILE};
@@ -92,7 +93,7 @@ pub fn write_png(report: &RunReport, folder: &Path) -> Result<(), ExperimentErro
 
 fn drawn(report: &RunReport) -> Vec<(String, String)> {
     let mut drawn = Vec::new();
-    for plot in plots(report) {
+    for plot in report_plots(report, &SECTIONS) {
         for (axis, suffix) in [(VerticalAxis::Share, "share"), (VerticalAxis::Tail, "tail")] {
             let svg = render_svg(&plot, axis, Theme::Light);
             drawn.push((format!("{}-{suffix}", plot.id), svg));

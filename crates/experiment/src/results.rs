@@ -22,7 +22,9 @@ use crate::bands::{ServiceQueue, VariantBands, forecast_lines, judge};
 use crate::calibration_record::CalibrationRecord;
 use crate::calibrations::Calibrations;
 use crate::campaign::{CampaignOptions, host};
-use crate::chain_runs::{MeasuredSpan, bound_rows, chain_rows, has_job_logs};
+use crate::chain_runs::{
+    MeasuredSpan, bound_rows, chain_rows, has_job_logs, predicted_rows, simulated_rows,
+};
 use crate::measured_sample::MeasuredSample;
 use crate::mode_changes::{ModeHistory, SeenChange};
 use crate::recorded_run::EndedRecording;
@@ -290,6 +292,13 @@ impl<'a> Findings<'a> {
             let bounds = bound_rows(description, self.inputs, &variant.name);
             self.chains.extend(bounds);
         }
+        for variant in self.variants() {
+            let predicted = predicted_rows(description, self.inputs, &variant.name);
+            self.chains.extend(predicted);
+            let course = (self.seed, self.duration);
+            let simulated = simulated_rows(description, self.inputs, &variant.name, course);
+            self.chains.extend(simulated);
+        }
         if self.spans.is_empty() || !has_job_logs(description) {
             return;
         }
@@ -302,6 +311,18 @@ impl<'a> Findings<'a> {
         }
     }
 
+    /// Warns of the events of the health of domains.
+    fn note_health(&mut self, variant: &str, repetition: &Repetition) {
+        for (domain, totals) in &repetition.health {
+            if let Some(events) = totals.in_words() {
+                self.warnings.push(Warning {
+                    what: format!("domain \"{domain}\" of variant {variant}: {events}"),
+                    advice: "logs/health.jsonl in the folder of the results has each event".into(),
+                });
+            }
+        }
+    }
+
     /// Adds one repetition of a variant, and writes its requests to the result folder at once, so
     /// that they outlive whatever comes later.
     pub fn add(&mut self, variant: &str, mut repetition: Repetition) {
@@ -309,6 +330,7 @@ impl<'a> Findings<'a> {
         let course = ModeHistory::of(initial.unwrap_or_default(), &repetition.mode_changes);
         self.note_changes(variant, &repetition);
         self.note_span(variant, &repetition);
+        self.note_health(variant, &repetition);
         if let Some(recording) = &repetition.recording {
             self.explain(recording);
         }
@@ -575,6 +597,21 @@ fn run_label(result: &VariantResult, index: usize) -> String {
     )
 }
 
+/// The account of windows as the report has it.
+fn window_ledger(ledger: &LedgerSummary) -> Option<tailbound_report::WindowLedger> {
+    ledger
+        .windows
+        .as_ref()
+        .map(|windows| tailbound_report::WindowLedger {
+            late_by_host: windows.late_by_host.edges,
+            late_by_partition: windows.late_by_partition.edges,
+            late_by_manager: windows.late_by_manager.edges,
+            missed: ledger.skipped,
+            overruns: windows.overruns,
+            worst_start_ns: windows.worst_start.as_nanos(),
+        })
+}
+
 fn measured_run(measured: &Measurement, ledger: Option<LedgerSummary>) -> MeasuredRun {
     let per_task = if measured.per_task.len() > 1 {
         measured.per_task.clone()
@@ -599,6 +636,7 @@ fn measured_run(measured: &Measurement, ledger: Option<LedgerSummary>) -> Measur
             overrun_max_ns: ledger.largest_overrun.as_nanos(),
             held_ns: ledger.held.as_nanos(),
             manager_ns: ledger.manager_time.as_nanos(),
+            windows: window_ledger(&ledger),
         }),
         interrupted: measured.interrupted.clone(),
     }

@@ -1,6 +1,7 @@
 //! The running system: domains started, services ready, execution times known.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration as Pause, Instant};
 
@@ -11,7 +12,7 @@ use tailbound_measurement::{
     CalibrationPlan, Endpoint, MeasurementError, await_service, fingerprint, fingerprint_line,
     run_setup,
 };
-use tailbound_model::{Description, LoadedDescription, Service};
+use tailbound_model::{Description, LoadedDescription, Members, Service};
 use tailbound_time::Duration;
 
 use crate::ExperimentError;
@@ -136,6 +137,85 @@ impl<'a> Testbed<'a> {
         self.neighbours.clear();
     }
 
+    /// The programs of a domain that have ended since this was asked last, each with its end in words.
+    pub fn take_endings(&mut self, domain: &str) -> Vec<String> {
+        let programs = self.programs(domain);
+        programs.map_or_else(Vec::new, Programs::take_endings)
+    }
+
+    /// Kills the programs of a domain.
+    pub fn kill(&mut self, domain: &str) {
+        if let Some(programs) = self.programs(domain) {
+            programs.kill();
+        }
+    }
+
+    /// Starts the programs of a domain anew; those that still run are killed.
+    ///
+    /// # Errors
+    /// A program that does not start.
+    pub fn start_again(&mut self, name: &str) -> Result<(), ExperimentError> {
+        self.kill(name);
+        let description = &self.loaded.description;
+        if let Some(domain) = description.domains.get(name) {
+            let begun = Programs::start(description, name, domain, self.environment())?;
+            if let Some(programs) = self.programs(name) {
+                *programs = begun;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the residents with a health monitor anew of which programs have ended.
+    ///
+    /// # Errors
+    /// A program that does not start.
+    pub fn revive(&mut self) -> Result<(), ExperimentError> {
+        for (name, domain) in &self.loaded.description.domains {
+            let started = match domain.members(name) {
+                Members::Started { instances } => instances as usize,
+                _ => continue,
+            };
+            if domain.health.is_none() {
+                continue;
+            }
+            let Some(programs) = self.residents.get_mut(name) else {
+                continue;
+            };
+            let _ended_before = programs.take_endings();
+            if programs.started().len() < started {
+                self.start_again(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The members of a domain whose programs were started just now, some of which may have ended since.
+    ///
+    /// # Errors
+    /// The domain is nothing of this host that can have a reservation.
+    pub fn started_target(&mut self, domain: &str) -> Result<Option<Target>, ExperimentError> {
+        let started = self.programs(domain).map(|programs| programs.started());
+        let description = &self.loaded.description;
+        Ok(binding::target(description, domain, started.as_deref())?)
+    }
+
+    /// Whether a program of a domain has ended.
+    pub fn has_ended(&mut self, domain: &str) -> bool {
+        let programs = self.programs(domain);
+        programs.is_some_and(|programs| programs.check_alive().is_err())
+    }
+
+    fn programs(&mut self, domain: &str) -> Option<&mut Programs> {
+        let residents = self.residents.get_mut(domain);
+        residents.or_else(|| self.neighbours.get_mut(domain))
+    }
+
+    /// The folder of the results.
+    pub fn out(&self) -> &Path {
+        &self.surroundings.out
+    }
+
     /// The programs of a resident domain.
     ///
     /// # Errors
@@ -182,16 +262,18 @@ impl<'a> Testbed<'a> {
         programs.map(|programs| programs.started())
     }
 
-    /// Whether every program that should run still does.
+    /// Whether every program that should run still does, but for those with a health monitor.
     ///
     /// # Errors
     /// The first that does not.
     pub fn check_alive(&mut self) -> Result<(), ExperimentError> {
-        let all = self
-            .residents
-            .values_mut()
-            .chain(self.neighbours.values_mut());
-        for programs in all {
+        let description = &self.loaded.description;
+        let is_monitored = |name: &str| {
+            let domain = description.domains.get(name);
+            domain.is_some_and(|domain| domain.health.is_some())
+        };
+        let all = self.residents.iter_mut().chain(&mut self.neighbours);
+        for (_, programs) in all.filter(|(name, _)| !is_monitored(name)) {
             programs.check_alive()?;
         }
         Ok(())

@@ -155,6 +155,10 @@ pub struct BackendOptions {
     /// Whether the domain runs only while nothing else wants the CPU, in place of a weight (back end `weight`).
     #[serde(default)]
     pub idle: Option<bool>,
+    /// The CPU time that a partition may use after the end of a window, in the kernel and on interrupts; more is an overrun,
+    /// which is counted. 1 ms if left out (back end `time-partitions`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overrun_tolerance: Option<Duration>,
 }
 
 /// The nice value of an ordinary thread, -20 to 19: the lower, the larger its share.
@@ -204,6 +208,11 @@ const IDLE: BackendOption = BackendOption {
     not_simulated: None,
 };
 
+const OVERRUN_TOLERANCE: BackendOption = BackendOption {
+    key: "overrun_tolerance",
+    not_simulated: None,
+};
+
 impl BackendOptions {
     /// Whether nothing is set.
     pub fn is_empty(&self) -> bool {
@@ -216,7 +225,9 @@ impl BackendOptions {
         let nice = self.nice.map(|_| NICE_VALUE);
         let weight = self.weight.map(|_| WEIGHT_OF_GROUP);
         let idle = self.idle.map(|_| IDLE);
-        [burst, nice, weight, idle].into_iter().flatten().collect()
+        let tolerance = self.overrun_tolerance.map(|_| OVERRUN_TOLERANCE);
+        let given = [burst, nice, weight, idle, tolerance];
+        given.into_iter().flatten().collect()
     }
 
     /// Those of them that a back end takes; a variant may choose another one than the description.
@@ -228,6 +239,7 @@ impl BackendOptions {
             nice: self.nice.filter(|_| takes(&NICE_VALUE)),
             weight: self.weight.filter(|_| takes(&WEIGHT_OF_GROUP)),
             idle: self.idle.filter(|_| takes(&IDLE)),
+            overrun_tolerance: (self.overrun_tolerance).filter(|_| takes(&OVERRUN_TOLERANCE)),
         }
     }
 }
@@ -335,6 +347,7 @@ const TIME_PARTITIONS: BackendTraits = BackendTraits {
     server: Some(ServerKind::Periodic),
     cpus_share_budget: false,
     kernel_threads: false,
+    options: &[OVERRUN_TOLERANCE],
     ..DS_FREEZE
 };
 

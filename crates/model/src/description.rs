@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
 use crate::aperiodic::Aperiodic;
+use crate::health::Health;
 use crate::host::{Host, Placement, Window};
 use crate::interface::{
     BudgetScope, CpuSet, PercentagePoints, Percentile, Priority, ResourceInterface, ServerKind,
@@ -165,6 +166,10 @@ pub struct Domain {
     /// reaches what `tailbound run` does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
+    /// The response of `run` to the end of a program, and to windows that are overrun or missed. Left out, these are
+    /// counted, and a run ends early when a program ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<Health>,
     /// The number of copies of the command or built-in that are started.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1, max = 1024), extend("default" = 1))]
@@ -254,6 +259,7 @@ impl Domain {
             machine: None,
             network_namespace: None,
             isolation: None,
+            health: None,
             instances: 1,
             cpus: CpuSet::new(),
             cpu_bound: false,

@@ -34,8 +34,8 @@ pub struct Host {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(range(min = 1, max = 1000)))]
     pub speeds: Vec<u32>,
-    /// The CPU time that the operating system takes for itself. Only simulation takes it into
-    /// account.
+    /// The CPU time that the operating system takes for itself. Simulation takes it into account; bounds count what the
+    /// begin of each window of a time partition takes: `window_switch`, `context_switch` and `scheduler_invocation`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub overheads: HostOverheads,
     /// The addresses at which the host listens for agents beside its Unix socket.
@@ -109,6 +109,10 @@ pub struct HostOverheads {
     /// The cost of each release of a job.
     #[serde(default, skip_serializing_if = "is_default")]
     pub interrupt: Duration,
+    /// How late the windows of time partitions are opened, beside decision and context switch: whoever opens them wakes up,
+    /// stops one partition and lets the next one go.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub window_switch: Duration,
     /// The periodic tick.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tick: Option<HostTick>,
@@ -132,9 +136,17 @@ impl HostOverheads {
             self.scheduler_invocation,
             self.migration,
             self.interrupt,
+            self.window_switch,
             self.tick.map_or(Duration::ZERO, |tick| tick.cost),
         ];
         costs.iter().all(|cost| cost.is_zero())
+    }
+
+    /// What the begin of a window of a time partition takes of it: its opening, a decision, and a context switch.
+    pub fn window_begin(&self) -> Duration {
+        self.window_switch
+            .saturating_add(self.scheduler_invocation)
+            .saturating_add(self.context_switch)
     }
 }
 
@@ -149,6 +161,14 @@ pub struct Window {
 }
 
 impl Window {
+    /// The window without a time that its begin takes; `None` where nothing is left.
+    pub fn behind(self, begin: Duration) -> Option<Self> {
+        (self.length > begin).then(|| Self {
+            offset: self.offset.saturating_add(begin),
+            length: self.length.saturating_sub(begin),
+        })
+    }
+
     /// The end of the window, from the begin of the major frame.
     pub fn end(&self) -> Duration {
         self.offset.saturating_add(self.length)
@@ -159,6 +179,13 @@ impl Host {
     /// The sources of interference on a CPU.
     pub fn interference_on(&self, cpu: Cpu) -> impl Iterator<Item = &Interference> {
         self.interference.iter().filter(move |one| one.cpu == cpu)
+    }
+
+    /// Windows as the host opens them, late by its `window_switch`.
+    pub fn opened_windows(&self, windows: &[Window]) -> Vec<Window> {
+        let switch = self.overheads.window_switch;
+        let opened = windows.iter().filter_map(|window| window.behind(switch));
+        opened.collect()
     }
 
     /// The CPUs that are for domains.

@@ -10,6 +10,7 @@ mod backend;
 mod continuous_law;
 pub mod description;
 mod exposition;
+mod health;
 pub mod host;
 mod in_mode;
 mod inputs;
@@ -44,6 +45,7 @@ pub use backend::{
 pub use continuous_law::ContinuousLaw;
 pub use description::*;
 pub use exposition::parse_exposition;
+pub use health::{Health, HealthResponse};
 pub use host::{Host, HostOverheads, HostScheduling, HostTick, Placement, Window};
 pub use in_mode::ReservedBy;
 pub use inputs::{

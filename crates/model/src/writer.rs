@@ -86,6 +86,7 @@ mod tests {
             scheduler_invocation: Duration::from_nanos(567),
             migration: Duration::from_micros(12),
             interrupt: Duration::ZERO,
+            window_switch: Duration::from_nanos(150_001),
             tick: Some(HostTick {
                 period: Duration::from_millis(4),
                 cost: Duration::from_nanos(2_001),

@@ -47,7 +47,7 @@ pub use plot::{Plot, PlotSeries, PromiseMark, Scale, SeriesKind, VerticalAxis, p
 pub use png::{PngError, render_png};
 pub use run_report::*;
 pub use schedule::{SchedulePage, SchedulePicture, render_schedule_html, render_schedule_svg};
-pub use section::{PictureSection, ReportSection, check_sections};
+pub use section::{PictureSection, ReportSection, check_sections, report_plots};
 pub use svg::{render_svg, render_svg_on};
 pub use table::{
     Cell, Column, RowIntervals, Table, columns, merge_by_name, quantile_names, quantile_row, tables,

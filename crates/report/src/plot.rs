@@ -119,7 +119,7 @@ pub struct Plot {
     pub description: String,
 }
 
-/// The plots of a report.
+/// The plots of the services of a report.
 pub fn plots(report: &RunReport) -> Vec<Plot> {
     let mut variants: Vec<&str> = Vec::new();
     let mut services: Vec<&str> = Vec::new();

@@ -202,6 +202,27 @@ pub struct LedgerTotals {
     pub held_ns: u64,
     /// CPU time of the manager itself.
     pub manager_ns: u64,
+    /// The account of its windows, if it is a time partition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows: Option<WindowLedger>,
+}
+
+/// How late the windows of a time partition began and ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WindowLedger {
+    /// Begins and ends of windows that came a millisecond or more late since the host held the manager up.
+    pub late_by_host: u64,
+    /// The same, since stopping other partitions took long.
+    pub late_by_partition: u64,
+    /// The same, since the manager was at work otherwise.
+    pub late_by_manager: u64,
+    /// Windows that passed unserved.
+    pub missed: u64,
+    /// Windows after which the partition used more CPU time than tolerated.
+    #[serde(default)]
+    pub overruns: u64,
+    /// The longest delay of the begin of a window.
+    pub worst_start_ns: u64,
 }
 
 /// Whether a promise held.

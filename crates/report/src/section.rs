@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::{ReportError, RunReport, StackedPicture, Table, TimelinePicture};
+use crate::{Plot, ReportError, RunReport, StackedPicture, Table, TimelinePicture, plots};
 
 /// `ReportSection` is what a subsystem has in the report of a run: data in the document, tables for the
-/// terminal and the page, and pictures for the page. The report names no subsystem; whoever renders it hands
-/// it the list of sections.
+/// terminal and the page, plots of distributions, and pictures for the page. The report names no subsystem; whoever
+/// renders it hands it the list of sections.
 pub trait ReportSection: Sync {
     /// The key of its data in the document (see [`RunReport::sections`]).
     fn key(&self) -> &'static str;
@@ -19,6 +19,11 @@ pub trait ReportSection: Sync {
 
     /// Its tables; those without a row are left out.
     fn tables(&self, report: &RunReport) -> Vec<Table>;
+
+    /// Its distributions, which stand behind those of the services.
+    fn plots(&self, _report: &RunReport) -> Vec<Plot> {
+        Vec::new()
+    }
 
     /// Its pictures on the page.
     fn pictures(&self, _report: &RunReport) -> Option<PictureSection> {
@@ -39,6 +44,12 @@ pub struct PictureSection {
     pub stacks: Vec<StackedPicture>,
     /// The timelines.
     pub pictures: Vec<TimelinePicture>,
+}
+
+/// All plots of a report: those of its services, and then those of its sections.
+pub fn report_plots(report: &RunReport, sections: &[&dyn ReportSection]) -> Vec<Plot> {
+    let of_sections = sections.iter().flat_map(|section| section.plots(report));
+    plots(report).into_iter().chain(of_sections).collect()
 }
 
 /// Checks the data of sections in a document that comes from a file.

@@ -12,7 +12,7 @@ use crate::wording::{
     UNKNOWN, readable, readable_difference, readable_interval, readable_option, readable_ratio,
     readable_share,
 };
-use crate::{CONFIDENCE, Outcome, ReportSection, RunReport, VariantResult};
+use crate::{CONFIDENCE, Outcome, ReportSection, RunReport, VariantResult, WindowLedger};
 
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
@@ -471,8 +471,55 @@ fn load(report: &RunReport) -> Table {
     }
 }
 
+const LEDGER_NOTE: &str = "What each reservation gave out, period by period. The overrun is CPU time used \
+    beyond the budget in periods that used it up; a domain that is busy for long is \
+    held now and then although it has budget, to stay clear of the kernel's real-time \
+    throttling.";
+
+const LEDGER_COLUMNS: [&str; 9] = [
+    "Run",
+    "Periods",
+    "Depleted",
+    "Used",
+    "Overrun p50",
+    "Overrun p99",
+    "Overrun max",
+    "Held",
+    "Manager",
+];
+
+const WINDOW_NOTE: &str = " A begin or an end of a window is late from a millisecond on, by the host where the \
+    manager's sleep ended late, by a partition where stopping others took long, and by the manager where \
+    it was at work otherwise. The worst start is the longest delay of the begin of a window.";
+
+const WINDOW_COLUMNS: [&str; 6] = [
+    "Late by host",
+    "By partition",
+    "By manager",
+    "Missed",
+    "Overruns",
+    "Worst start",
+];
+
+fn window_cells(windows: Option<&WindowLedger>) -> [Cell; 6] {
+    let count = |of: fn(&WindowLedger) -> u64| {
+        Cell::text(windows.map_or_else(|| "-".into(), |it| of(it).to_string()))
+    };
+    let worst = windows.map(|it| tailbound_time::Duration::from_nanos(it.worst_start_ns));
+    [
+        count(|it| it.late_by_host),
+        count(|it| it.late_by_partition),
+        count(|it| it.late_by_manager),
+        count(|it| it.missed),
+        count(|it| it.overruns),
+        Cell::interval(worst.map(Interval::exactly)),
+    ]
+}
+
 fn ledger(report: &RunReport) -> Table {
     let mut rows = Vec::new();
+    let mut runs = report.variants.iter().flat_map(|one| &one.measured);
+    let has_windows = runs.any(|run| run.ledger.as_ref().is_some_and(|it| it.windows.is_some()));
     for result in &report.variants {
         for (index, run) in result.measured.iter().enumerate() {
             let Some(ledger) = &run.ledger else { continue };
@@ -493,30 +540,22 @@ fn ledger(report: &RunReport) -> Table {
                 time(ledger.held_ns),
                 time(ledger.manager_ns),
             ]);
+            if let (true, Some(row)) = (has_windows, rows.last_mut()) {
+                row.extend(window_cells(ledger.windows.as_ref()));
+            }
         }
+    }
+    let mut names = LEDGER_COLUMNS.to_vec();
+    let mut note = LEDGER_NOTE.to_owned();
+    if has_windows {
+        names.extend(WINDOW_COLUMNS);
+        note.push_str(WINDOW_NOTE);
     }
     Table {
         id: "ledger",
         title: "Reservations",
-        note: "What each reservation gave out, period by period. The overrun is CPU time used \
-               beyond the budget in periods that used it up; a domain that is busy for long is \
-               held now and then although it has budget, to stay clear of the kernel's real-time \
-               throttling."
-            .into(),
-        columns: columns(
-            &["Service", "Variant"],
-            &[
-                "Run",
-                "Periods",
-                "Depleted",
-                "Used",
-                "Overrun p50",
-                "Overrun p99",
-                "Overrun max",
-                "Held",
-                "Manager",
-            ],
-        ),
+        note,
+        columns: columns(&["Service", "Variant"], &names),
         rows,
     }
 }

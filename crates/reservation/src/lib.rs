@@ -2,7 +2,8 @@
 //!
 //! All of them are state machines without a clock: whoever drives one says what has happened, and when.
 //! [`Account`] follows any [`Rule`] exactly, to the nanosecond; the simulator spends from it.
-//! [`window_server`] opens and closes the windows of a time partition for a manager; `time-partitions` serves by it.
+//! [`window_server`] opens and closes the windows of a time partition for a manager; `time-partitions` serves by it, and
+//! [`edge_delay`] says why an edge of a window came late.
 //! [`metered_server`] is the deferrable rule for a manager that reads a meter of CPU time and comes a
 //! little late; `ds-freeze` serves real domains by it. Both lie on the same [`ReplenishmentGrid`], and a test holds
 //! one against the other.
@@ -12,6 +13,7 @@
 
 mod account;
 mod budget;
+pub mod edge_delay;
 mod grid;
 pub mod metered_server;
 mod rule;

@@ -121,6 +121,28 @@ impl FrameWindows {
     }
 }
 
+/// A window whose account is complete.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompleteWindow {
+    /// Its account.
+    pub period: ClosedPeriod,
+    /// CPU time that the domain used between its end and the next window, after it was told to stop.
+    pub ran_on: Duration,
+}
+
+/// What a server has done in a step, and what is to be done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WindowStep {
+    /// Stop the domain or let it go on; `None` leaves it as it is.
+    pub switch: Option<Switch>,
+    /// The edge that was due; none in the first step, and in one before the next edge.
+    pub edge: Option<Instant>,
+    /// Whether a window ended.
+    pub ended: bool,
+    /// The window before the one that opened.
+    pub complete: Option<CompleteWindow>,
+}
+
 /// The state of one time partition.
 #[derive(Clone, Debug)]
 pub struct WindowServer {
@@ -131,11 +153,16 @@ pub struct WindowServer {
     open: Option<FramedWindow>,
     /// What is known of the window that was opened last; none before the first.
     latest: Option<ClosedPeriod>,
+    /// The index of the window after that.
+    expected: u64,
+    /// Windows that passed unserved before other windows came into force.
+    missed_before: u64,
     /// What the domain had used when the latest window was opened, or closed.
     used_at_edge: Duration,
     /// What it has used in windows of others.
     slack_used: Duration,
-    next_edge: Instant,
+    /// `None` before the first step.
+    next_edge: Option<Instant>,
     /// Whether the domain is stopped; `None` before the first switch and after one that failed.
     frozen: Option<bool>,
 }
@@ -148,16 +175,18 @@ impl WindowServer {
             pending: [None; MOST_PENDING],
             open: None,
             latest: None,
+            expected: 0,
+            missed_before: 0,
             used_at_edge: used,
             slack_used: Duration::ZERO,
-            next_edge: Instant::ORIGIN,
+            next_edge: None,
             frozen: None,
         }
     }
 
     /// When a window is opened or closed next.
     pub fn next_edge(&self) -> Instant {
-        self.next_edge
+        self.next_edge.unwrap_or(Instant::ORIGIN)
     }
 
     /// The CPU time that the domain has used in windows of others so far.
@@ -205,44 +234,50 @@ impl WindowServer {
             .position(|one| matches!(one, Some((at, _)) if *at == in_force_at));
         let place = same.or_else(|| self.pending.iter().position(Option::is_none))?;
         self.pending[place] = Some((in_force_at, windows));
-        self.next_edge = self.next_edge.min(in_force_at);
+        self.next_edge = self.next_edge.map(|edge| edge.min(in_force_at));
         Some(in_force_at)
     }
 
-    /// Does what is due by `now`, when the domain has used `used` in total: what to switch, and the window whose
-    /// account is complete, which is that before the one that opens.
-    pub fn advance(
-        &mut self,
-        now: Instant,
-        used: Duration,
-    ) -> (Option<Switch>, Option<ClosedPeriod>) {
-        let mut complete = None;
+    /// Does what is due by `now`, when the domain has used `used` in total.
+    pub fn advance(&mut self, now: Instant, used: Duration) -> WindowStep {
+        let mut step = WindowStep {
+            edge: self.next_edge.filter(|edge| *edge <= now),
+            ..WindowStep::default()
+        };
         self.take_up_changes(now);
         let next = self.windows.at_or_after(now);
         let is_open = next.begin <= now;
         // It has ended, or a change has cut it short.
         if let Some(open) = self.open.filter(|open| !is_open || *open != next) {
             self.close(open, now, used);
+            step.ended = open.index.is_some();
         }
         if is_open && self.open.is_none() {
-            complete = self.begin(next, now, used);
+            step.complete = self.begin(next, now, used);
         }
         let edge = if is_open { next.end } else { next.begin };
         let changes = self.pending.iter().flatten().map(|(at, _)| *at);
-        self.next_edge = changes.fold(edge, Instant::min);
-        debug_assert!(self.next_edge > now, "what is due has been done");
+        let next_edge = changes.fold(edge, Instant::min);
+        debug_assert!(next_edge > now, "what is due has been done");
+        self.next_edge = Some(next_edge);
         let frozen = !is_open;
-        let switch = (self.frozen != Some(frozen)).then_some(match frozen {
+        step.switch = (self.frozen != Some(frozen)).then_some(match frozen {
             true => Switch::Freeze,
             false => Switch::Thaw,
         });
         self.frozen = Some(frozen);
-        (switch, complete)
+        step
     }
 
     fn take_up_changes(&mut self, now: Instant) {
         while let Some(place) = self.first_due(now) {
-            if let Some((_, windows)) = self.pending[place].take() {
+            if let Some((at, windows)) = self.pending[place].take() {
+                // The change is at the begin of a frame, from which on indices count the new windows.
+                let frames = at.as_nanos() / self.windows.frame.as_nanos();
+                let first = |own: u64| frames.saturating_mul(own);
+                let missed = first(self.windows.own).saturating_sub(self.expected);
+                self.missed_before = self.missed_before.saturating_add(missed);
+                self.expected = first(windows.own);
                 self.windows = windows;
             }
         }
@@ -258,13 +293,13 @@ impl WindowServer {
     }
 
     /// Opens a window. Where it is one of its own: the account of the one before, to which belongs what was used outside of
-    /// windows in between.
+    /// windows in between. The rest of a window that is open already at the first step is on time.
     fn begin(
         &mut self,
         window: FramedWindow,
         now: Instant,
         used: Duration,
-    ) -> Option<ClosedPeriod> {
+    ) -> Option<CompleteWindow> {
         let between = used.saturating_sub(self.used_at_edge);
         if let Some(before) = &mut self.latest {
             before.overrun = before.overrun.saturating_add(between);
@@ -272,15 +307,25 @@ impl WindowServer {
         self.open = Some(window);
         self.used_at_edge = used;
         let index = window.index?;
+        let missed = index.saturating_sub(self.expected);
+        let missed = missed.saturating_add(std::mem::take(&mut self.missed_before));
+        self.expected = index.saturating_add(1);
         let complete = self.latest.take().map(|mut before| {
-            before.skipped = index.saturating_sub(before.index.saturating_add(1));
-            before
+            before.skipped = missed;
+            CompleteWindow {
+                period: before,
+                ran_on: between,
+            }
         });
+        let (given_at, from) = match self.next_edge {
+            Some(_) => (now, window.begin),
+            None => (window.begin, now),
+        };
         self.latest = Some(ClosedPeriod {
             index,
             grid_start: window.begin,
-            replenished_at: now,
-            budget: window.end.saturating_since(window.begin),
+            replenished_at: given_at,
+            budget: window.end.saturating_since(from),
             ..ClosedPeriod::default()
         });
         complete
@@ -335,20 +380,28 @@ mod tests {
     fn a_partition_runs_in_its_windows_and_the_account_says_how_late() {
         let mut server = WindowServer::new(windows(1_500, &[(700, 800)]), us(0));
         // The clock is in the frame from 3,000 on, before its window.
-        assert_eq!(
-            server.advance(at(3_100), us(0)),
-            (Some(Switch::Freeze), None)
-        );
+        let first = server.advance(at(3_100), us(0));
+        assert_eq!((first.switch, first.edge), (Some(Switch::Freeze), None));
         assert_eq!(server.next_edge(), at(3_700));
-        assert_eq!(server.advance(at(3_705), us(0)), (Some(Switch::Thaw), None));
+        let opened = WindowStep {
+            switch: Some(Switch::Thaw),
+            edge: Some(at(3_700)),
+            ..WindowStep::default()
+        };
+        assert_eq!(server.advance(at(3_705), us(0)), opened);
         assert_eq!(server.next_edge(), at(4_500));
-        assert_eq!(
-            server.advance(at(4_502), us(797)),
-            (Some(Switch::Freeze), None)
-        );
-        let (switch, closed) = server.advance(at(5_200), us(800));
-        assert_eq!(switch, Some(Switch::Thaw));
-        let closed = closed.unwrap();
+        let ended = WindowStep {
+            switch: Some(Switch::Freeze),
+            edge: Some(at(4_500)),
+            ended: true,
+            complete: None,
+        };
+        assert_eq!(server.advance(at(4_502), us(797)), ended);
+        let step = server.advance(at(5_200), us(800));
+        assert_eq!((step.switch, step.ended), (Some(Switch::Thaw), false));
+        let complete = step.complete.unwrap();
+        assert_eq!(complete.ran_on, us(3));
+        let closed = complete.period;
         assert_eq!((closed.lateness(), closed.budget), (us(5), us(800)));
         // 2 us after the end, and 3 us while it stood still.
         assert_eq!(
@@ -360,11 +413,19 @@ mod tests {
     #[test]
     fn windows_that_touch_across_the_frame_are_one_run_and_two_accounts() {
         let mut server = WindowServer::new(windows(1_000, &[(0, 200), (800, 200)]), us(0));
-        assert_eq!(server.advance(at(5_900), us(0)).0, Some(Switch::Thaw));
-        let (switch, closed) = server.advance(at(6_000), us(100));
-        assert_eq!((switch, closed.unwrap().used), (None, us(100)));
+        assert_eq!(server.advance(at(5_900), us(0)).switch, Some(Switch::Thaw));
+        let step = server.advance(at(6_000), us(100));
+        assert_eq!((step.switch, step.ended), (None, true));
+        let complete = step.complete.unwrap();
+        // The window from 5,800 on was open already when the partition was taken up.
+        assert_eq!(complete.period.lateness(), us(0));
+        assert_eq!(complete.period.budget, us(100));
+        assert_eq!((complete.period.used, complete.ran_on), (us(100), us(0)));
         assert_eq!(server.next_edge(), at(6_200));
-        assert_eq!(server.advance(at(6_200), us(300)).0, Some(Switch::Freeze));
+        assert_eq!(
+            server.advance(at(6_200), us(300)).switch,
+            Some(Switch::Freeze)
+        );
     }
 
     #[test]
@@ -377,24 +438,31 @@ mod tests {
         let own = [window(0, 200)];
         let windows = FrameWindows::with_slack(us(1_000), &own, &slack).unwrap();
         let mut server = WindowServer::new(windows, us(0));
-        assert_eq!(server.advance(at(2_000), us(0)).0, Some(Switch::Thaw));
+        let advance = |server: &mut WindowServer, at, used| {
+            let step = server.advance(at, used);
+            (step.switch, step.complete.map(|complete| complete.period))
+        };
+        assert_eq!(advance(&mut server, at(2_000), us(0)).0, Some(Switch::Thaw));
         // Its own window ends, and that of another begins.
-        assert_eq!(server.advance(at(2_200), us(150)), (None, None));
+        assert_eq!(advance(&mut server, at(2_200), us(150)), (None, None));
         assert_eq!(server.slack_used(), us(0));
         // 10 us late: so much of what it has used may be beyond the end.
         assert_eq!(
-            server.advance(at(2_510), us(250)),
+            advance(&mut server, at(2_510), us(250)),
             (Some(Switch::Freeze), None)
         );
         assert_eq!(server.slack_used(), us(90));
         // 3 us while it was to stand still.
         assert_eq!(
-            server.advance(at(2_700), us(253)),
+            advance(&mut server, at(2_700), us(253)),
             (Some(Switch::Thaw), None)
         );
-        assert_eq!(server.advance(at(2_800), us(300)).0, Some(Switch::Freeze));
+        assert_eq!(
+            advance(&mut server, at(2_800), us(300)).0,
+            Some(Switch::Freeze)
+        );
         assert_eq!(server.slack_used(), us(137));
-        let (switch, closed) = server.advance(at(3_000), us(300));
+        let (switch, closed) = advance(&mut server, at(3_000), us(300));
         let closed = closed.unwrap();
         assert_eq!(switch, Some(Switch::Thaw));
         assert_eq!(
@@ -402,7 +470,7 @@ mod tests {
             (us(150), us(13), 0)
         );
         // Two own windows pass unserved.
-        let (_, closed) = server.advance(at(6_100), us(300));
+        let (_, closed) = advance(&mut server, at(6_100), us(300));
         assert_eq!(closed.unwrap().skipped, 2);
     }
 
@@ -436,9 +504,11 @@ mod tests {
         let mut server = WindowServer::new(windows(1_000, &[(0, 200), (500, 100)]), us(0));
         server.advance(at(2_000), us(0));
         server.advance(at(2_200), us(200));
-        let (switch, closed) = server.advance(at(4_010), us(200));
-        assert_eq!(switch, Some(Switch::Thaw));
-        assert_eq!(closed.unwrap().skipped, 3);
+        let step = server.advance(at(4_010), us(200));
+        assert_eq!(step.switch, Some(Switch::Thaw));
+        // The edge that was due is the begin of the first window that passed.
+        assert_eq!(step.edge, Some(at(2_500)));
+        assert_eq!(step.complete.unwrap().period.skipped, 3);
     }
 
     #[test]
@@ -447,11 +517,17 @@ mod tests {
         server.advance(at(2_100), us(0));
         let late = windows(1_000, &[(500, 500)]);
         assert_eq!(server.change(late, at(2_900), at(2_200)), Some(at(3_000)));
-        assert_eq!(server.advance(at(2_500), us(300)).0, Some(Switch::Freeze));
+        assert_eq!(
+            server.advance(at(2_500), us(300)).switch,
+            Some(Switch::Freeze)
+        );
         assert_eq!(server.next_edge(), at(3_000));
-        assert_eq!(server.advance(at(3_000), us(300)).0, None);
+        assert_eq!(server.advance(at(3_000), us(300)).switch, None);
         assert_eq!(server.next_edge(), at(3_500));
-        assert_eq!(server.advance(at(3_500), us(300)).0, Some(Switch::Thaw));
+        assert_eq!(
+            server.advance(at(3_500), us(300)).switch,
+            Some(Switch::Thaw)
+        );
         // Another frame cannot be told from here on: its begins are others.
         assert_eq!(
             server.change(windows(900, &[(0, 500)]), at(0), at(3_600)),
@@ -460,12 +536,26 @@ mod tests {
     }
 
     #[test]
+    fn windows_are_missed_in_the_schedule_that_they_are_of() {
+        let mut server = WindowServer::new(windows(1_000, &[(0, 200), (500, 100)]), us(0));
+        server.advance(at(5_000), us(0));
+        server.advance(at(5_200), us(0));
+        let three = windows(1_000, &[(100, 100), (300, 100), (600, 100)]);
+        server.change(three, at(0), at(5_300));
+        // That at 5,500 is one of the old ones, those at 6,100 and 6,300 are new ones.
+        let step = server.advance(at(6_600), us(0));
+        assert_eq!(step.complete.unwrap().period.skipped, 3);
+        let step = server.advance(at(7_100), us(0));
+        assert_eq!(step.complete.unwrap().period.skipped, 0);
+    }
+
+    #[test]
     fn a_switch_that_failed_is_told_again() {
         let mut server = WindowServer::new(windows(1_000, &[(0, 500)]), us(0));
-        assert_eq!(server.advance(at(2_100), us(0)).0, Some(Switch::Thaw));
+        assert_eq!(server.advance(at(2_100), us(0)).switch, Some(Switch::Thaw));
         server.forget_switch();
-        assert_eq!(server.advance(at(2_110), us(0)).0, Some(Switch::Thaw));
-        assert_eq!(server.advance(at(2_120), us(0)).0, None);
+        assert_eq!(server.advance(at(2_110), us(0)).switch, Some(Switch::Thaw));
+        assert_eq!(server.advance(at(2_120), us(0)).switch, None);
     }
 
     fn pattern() -> impl Strategy<Value = Vec<(u64, u64)>> {
@@ -499,7 +589,7 @@ mod tests {
                     open += now.saturating_since(last);
                 }
                 last = now;
-                match server.advance(now, open).0 {
+                match server.advance(now, open).switch {
                     Some(Switch::Thaw) => { prop_assert!(!runs); runs = true; }
                     Some(Switch::Freeze) => runs = false,
                     None => {}

@@ -141,6 +141,7 @@ fn overheads() -> BoxedStrategy<HostOverheads> {
         1 => (time(), time(), time(), time(), prop::option::of(tick)).prop_map(
             |(context_switch, scheduler_invocation, migration, interrupt, tick)| HostOverheads {
                 context_switch, scheduler_invocation, migration, interrupt, tick,
+                ..HostOverheads::default()
             },
         ),
     ]

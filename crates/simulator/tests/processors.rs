@@ -496,6 +496,7 @@ proptest! {
             migration: ns(costs[2]),
             interrupt: ns(costs[3]),
             tick: Some(HostTick { period: ns(10), cost: ns(costs[4]) }),
+            ..HostOverheads::default()
         };
         let plan = HierarchyPlan { overheads, ..host.plan() };
         let horizon = 3000;

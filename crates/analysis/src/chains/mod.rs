@@ -24,6 +24,7 @@
 //!   Brüggen, Dürr and Chen, *Timing Analysis of Asynchronized Distributed Cause-Effect Chains*, RTAS 2021). Where the
 //!   clocks of two hosts have nothing to do with each other the chain is cut, and the parts add up (the same paper).
 
+pub mod estimate;
 mod hops;
 mod job_chains;
 mod job_spans;

@@ -29,21 +29,25 @@ pub struct PartitionTask {
 
 /// The earliest begin and the latest end of every job of independent periodic tasks that run in windows of a frame by
 /// preemptive fixed priorities, each window and release at its described time on one clock; `None` where the tasks ask for
-/// more than the windows give, where the schedule has too many jobs, or does not settle.
+/// more than the windows give, where the schedule has too many jobs, or does not settle. Each window begins with a switch that
+/// takes up to `switch`.
 ///
 /// The latest ends are those of the schedule in which every job takes its longest execution time. A job that takes less
 /// leaves more to the others of the same and lower priorities at every instant, so that no job ends later (Ha and Liu,
 /// *Validating Timing Constraints in Multiprocessor and Distributed Real-Time Systems*, ICDCS 1994, for independent preemptive
-/// jobs with fixed releases on one processor). The earliest begin is the first open instant from the release on.
+/// jobs with fixed releases on one processor). The earliest begin is the first open instant from the release
+/// on, if a switch takes no time.
 pub fn partition_schedule(
     frame: Duration,
     windows: &[Window],
+    switch: Duration,
     tasks: &[PartitionTask],
 ) -> Option<Vec<JobSpans>> {
-    let cycle_ns = cycle_of(frame, windows, tasks)?;
+    let cycle_ns = cycle_of(frame, windows, switch, tasks)?;
     let mut course = PartitionCourse {
         frame_ns: frame.as_nanos(),
         windows,
+        switch_ns: switch.as_nanos(),
         tasks,
         next_release: tasks
             .iter()
@@ -72,7 +76,12 @@ pub fn partition_schedule(
 }
 
 /// The hyperperiod of tasks and frame in nanoseconds, if the windows hold the tasks and the jobs are not too many.
-fn cycle_of(frame: Duration, windows: &[Window], tasks: &[PartitionTask]) -> Option<u64> {
+fn cycle_of(
+    frame: Duration,
+    windows: &[Window],
+    switch: Duration,
+    tasks: &[PartitionTask],
+) -> Option<u64> {
     if frame.is_zero() || tasks.iter().any(|task| task.period.is_zero()) {
         return None;
     }
@@ -90,7 +99,7 @@ fn cycle_of(frame: Duration, windows: &[Window], tasks: &[PartitionTask]) -> Opt
     });
     let open = windows
         .iter()
-        .map(|window| u128::from(window.length.as_nanos()));
+        .map(|window| u128::from(window.length.saturating_sub(switch).as_nanos()));
     let given = open.sum::<u128>() * u128::from(cycle_ns / frame.as_nanos());
     (asked.sum::<u128>() <= given && given > 0).then_some(cycle_ns)
 }
@@ -99,6 +108,7 @@ fn cycle_of(frame: Duration, windows: &[Window], tasks: &[PartitionTask]) -> Opt
 struct PartitionCourse<'a> {
     frame_ns: u64,
     windows: &'a [Window],
+    switch_ns: u64,
     tasks: &'a [PartitionTask],
     next_release: Vec<u64>,
     /// By rank and release: the task and the work that is left.
@@ -114,7 +124,8 @@ impl PartitionCourse<'_> {
         while frame_begin < until_ns {
             for window in self.windows {
                 let opens = frame_begin + window.offset.as_nanos();
-                self.run_window(opens, opens + window.length.as_nanos());
+                let closes = opens + window.length.as_nanos();
+                self.run_window(closes.min(opens + self.switch_ns), closes);
             }
             frame_begin += self.frame_ns;
         }

@@ -374,7 +374,17 @@ fn tick_schedule(
     jobs
 }
 
-fn schedule_of(partition: &Partition) -> Option<Vec<JobSpans>> {
+/// The partition with windows that open so much later.
+fn opened_later(partition: &Partition, by: u64) -> Partition {
+    let (frame, windows, tasks) = partition;
+    let later = windows.iter().map(|(offset, length)| {
+        let by = by.min(*length);
+        (offset + by, length - by)
+    });
+    (*frame, later.collect(), tasks.clone())
+}
+
+fn schedule_of(partition: &Partition, switch: u64) -> Option<Vec<JobSpans>> {
     let ns = Duration::from_nanos;
     let (frame, windows, tasks) = partition;
     let windows: Vec<Window> = windows
@@ -394,21 +404,26 @@ fn schedule_of(partition: &Partition) -> Option<Vec<JobSpans>> {
             rank: rank as u64,
         })
         .collect();
-    partition_schedule(ns(*frame), &windows, &tasks)
+    partition_schedule(ns(*frame), &windows, ns(switch), &tasks)
 }
 
 proptest! {
-    /// The latest ends are those of a schedule by ticks at full execution times, and no shorter execution exceeds them.
+    /// The latest ends are those of a schedule by ticks at full execution times and switches, and no shorter ones exceed them.
     #[test]
-    fn the_schedule_of_windows_is_that_of_ticks(partition in some_partition(), seed in any::<u64>()) {
-        let Some(spans) = schedule_of(&partition) else {
+    fn the_schedule_of_windows_is_that_of_ticks(
+        partition in some_partition(),
+        seed in any::<u64>(),
+        switch in 0_u64..3,
+    ) {
+        let Some(spans) = schedule_of(&partition, switch) else {
             return Ok(());
         };
         let cycle = spans[0].cycle().as_nanos();
         let horizon = 5 * cycle + 200;
-        let full = tick_schedule(&partition, horizon, |execution| execution);
+        let full = tick_schedule(&opened_later(&partition, switch), horizon, |execution| execution);
+        let quick = opened_later(&partition, seed % (switch + 1));
         let mut state = seed | 1;
-        let shorter = tick_schedule(&partition, horizon, |execution| {
+        let shorter = tick_schedule(&quick, horizon, |execution| {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
@@ -436,13 +451,20 @@ proptest! {
 
 #[test]
 fn windows_that_give_too_little_have_no_schedule() {
-    assert!(schedule_of(&(10, vec![(0, 2)], vec![(3, 12, 0)])).is_none());
-    let spans = schedule_of(&(10, vec![(4, 2)], vec![(3, 20, 7)])).unwrap();
+    assert!(schedule_of(&(10, vec![(0, 2)], vec![(3, 12, 0)]), 0).is_none());
+    let spans = schedule_of(&(10, vec![(4, 2)], vec![(3, 20, 7)]), 0).unwrap();
     // Released at 7, it begins at 14 and runs until 16 and from 24 to 25.
     let expected = JobSpan {
         arrival: Duration::from_nanos(7),
         earliest_begin: Duration::from_nanos(14),
         latest_end: Duration::from_nanos(25),
+    };
+    assert_eq!(spans[0].jobs(), [expected]);
+    // A switch may take 1 of each window, or less.
+    let spans = schedule_of(&(10, vec![(4, 2)], vec![(3, 40, 7)]), 1).unwrap();
+    let expected = JobSpan {
+        latest_end: Duration::from_nanos(36),
+        ..expected
     };
     assert_eq!(spans[0].jobs(), [expected]);
 }

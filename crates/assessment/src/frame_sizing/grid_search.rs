@@ -1,33 +1,19 @@
 //! The search over frames, lengths and places on the grid, from the least share on.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use tailbound_time::Duration;
 use tailbound_topics::{Chains, TaskName};
 
+use super::frame_candidate::{EvenWindows, FrameCandidate};
 use super::{FrameSetting, FrameSizing, FrameSizingError, SizedWindow};
 use crate::AssessmentError;
 use crate::chains::{ChainVerdict, judge_some_chains};
 use crate::schedulability::{DeadlineVerdict, ModeVerdict, judge};
 
-/// A frame with so many steps more in all windows than their least lengths.
-#[derive(Clone, Debug)]
-struct FrameCandidate {
-    units: u64,
-    least: Vec<u64>,
-    more: u64,
-}
-
-impl FrameCandidate {
-    fn total(&self) -> u64 {
-        self.least.iter().sum::<u64>() + self.more
-    }
-
-    /// Whether it comes before another one: a lesser share, then a longer frame.
-    fn comes_before(&self, other: &Self) -> bool {
-        let own = u128::from(self.total()) * u128::from(other.units);
-        let others = u128::from(other.total()) * u128::from(self.units);
-        (own, other.units) < (others, self.units)
-    }
-}
+/// The most frames that are tried without a proof.
+const MOST_GUESSES: usize = 200;
 
 /// A chain with the partitions that have to be placed before it can be judged.
 struct PlacedChain {
@@ -38,7 +24,7 @@ struct PlacedChain {
 /// The search.
 pub(super) struct GridSearch<'a> {
     setting: FrameSetting<'a>,
-    candidates: Vec<FrameCandidate>,
+    candidates: BinaryHeap<Reverse<FrameCandidate>>,
     chains: Vec<PlacedChain>,
     placements: u64,
     most_placements: u64,
@@ -46,15 +32,18 @@ pub(super) struct GridSearch<'a> {
     refuted_by: Option<String>,
 }
 
+/// The windows of a partition with the begin of the first one.
+type PlacedWindows = (u64, EvenWindows);
+
 /// The end of the search within a candidate.
 enum PlacementEnd {
-    At(Vec<(u64, u64)>),
+    At(Vec<PlacedWindows>),
     Nowhere,
     Unfinished,
 }
 
 impl<'a> GridSearch<'a> {
-    pub(super) fn new(setting: FrameSetting<'a>, frames: Vec<(u64, Vec<u64>)>) -> Self {
+    pub(super) fn new(setting: FrameSetting<'a>, candidates: Vec<FrameCandidate>) -> Self {
         let chains: Chains = setting.description.section();
         let limited = chains
             .0
@@ -75,14 +64,9 @@ impl<'a> GridSearch<'a> {
             })
         });
         let chains = placed.collect();
-        let candidates = frames.into_iter().map(|(units, least)| FrameCandidate {
-            units,
-            least,
-            more: 0,
-        });
         Self {
             most_placements: setting.query.most_placements,
-            candidates: candidates.collect(),
+            candidates: candidates.into_iter().map(Reverse).collect(),
             setting,
             chains,
             placements: 0,
@@ -91,17 +75,18 @@ impl<'a> GridSearch<'a> {
     }
 
     pub(super) fn answer(mut self) -> Result<FrameSizing, FrameSizingError> {
-        while let Some(candidate) = self.take_least() {
+        while let Some(Reverse(candidate)) = self.candidates.pop() {
             match self.divide(&candidate, &candidate.least.clone(), 0, candidate.more)? {
                 PlacementEnd::At(windows) => {
-                    return Ok(self.sizing(&candidate, &windows, share_of(&candidate)));
+                    return Ok(self.sizing(&candidate, &windows, candidate.share()));
                 }
                 PlacementEnd::Unfinished => return self.without_proof(&candidate),
                 PlacementEnd::Nowhere => {}
             }
-            if candidate.more < self.room(&candidate) {
+            if candidate.more < candidate.room() {
                 let more = candidate.more + 1;
-                self.candidates.push(FrameCandidate { more, ..candidate });
+                self.candidates
+                    .push(Reverse(FrameCandidate { more, ..candidate }));
             }
         }
         Err(FrameSizingError::Infeasible {
@@ -112,63 +97,54 @@ impl<'a> GridSearch<'a> {
         })
     }
 
-    fn take_least(&mut self) -> Option<FrameCandidate> {
-        let mut least = 0;
-        for (index, candidate) in self.candidates.iter().enumerate() {
-            if candidate.comes_before(&self.candidates[least]) {
-                least = index;
-            }
-        }
-        (!self.candidates.is_empty()).then(|| self.candidates.swap_remove(least))
-    }
-
-    /// The most steps that may be added in all windows.
-    fn room(&self, candidate: &FrameCandidate) -> u64 {
-        let most = candidate.units * candidate.least.len() as u64;
-        most.saturating_sub(candidate.least.iter().sum())
-    }
-
-    /// Divides the steps that are left among the windows from one on, in every way.
+    /// Divides the steps that are left among the windows from one partition on, in every way.
     fn divide(
         &mut self,
         candidate: &FrameCandidate,
-        lengths: &[u64],
+        windows: &[EvenWindows],
         from: usize,
         left: u64,
     ) -> Result<PlacementEnd, AssessmentError> {
-        if from + 1 == lengths.len() || left == 0 {
-            let mut lengths = lengths.to_vec();
-            lengths[from] += left;
-            return match lengths[from] <= candidate.units {
-                true => self.place_all(candidate.units, &lengths),
-                false => Ok(PlacementEnd::Nowhere),
-            };
-        }
-        for own in (0..=left).rev() {
-            let mut lengths = lengths.to_vec();
-            lengths[from] += own;
-            if lengths[from] > candidate.units {
+        let EvenWindows { count, length } = windows[from];
+        let is_last = from + 1 == windows.len() || left == 0;
+        let most = left / count;
+        for own in (0..=most).rev() {
+            let rest = left - own * count;
+            if is_last && rest > 0 {
+                // All of the others, or the last one of them, cannot have the rest.
+                return Ok(PlacementEnd::Nowhere);
+            }
+            let mut windows = windows.to_vec();
+            windows[from].length = length + own;
+            if windows[from].length > windows[from].room(candidate.units) {
                 continue;
             }
-            match self.divide(candidate, &lengths, from + 1, left - own)? {
-                PlacementEnd::Nowhere => {}
-                end => return Ok(end),
+            let end = match is_last {
+                true => self.place_all(candidate.units, &windows)?,
+                false => self.divide(candidate, &windows, from + 1, rest)?,
+            };
+            if is_last || !matches!(end, PlacementEnd::Nowhere) {
+                return Ok(end);
             }
         }
         Ok(PlacementEnd::Nowhere)
     }
 
     /// Places windows of these lengths in every way, if the CPUs hold them and the tasks meet their deadlines.
-    fn place_all(&mut self, units: u64, lengths: &[u64]) -> Result<PlacementEnd, AssessmentError> {
-        let Some(packed) = self.packed(units, lengths) else {
+    fn place_all(
+        &mut self,
+        units: u64,
+        windows: &[EvenWindows],
+    ) -> Result<PlacementEnd, AssessmentError> {
+        let Some(packed) = self.packed(units, windows) else {
             return Ok(PlacementEnd::Nowhere);
         };
         let frame = self.setting.time(units);
         if let Some(host) = self.setting.description.hosts.get_mut(&self.setting.host) {
             host.major_frame = Some(frame);
         }
-        for (index, (offset, length)) in packed.iter().enumerate() {
-            self.set_window(index, *offset, *length);
+        for (index, placed) in packed.iter().enumerate() {
+            self.set_windows(units, index, *placed);
         }
         // Response times hold wherever the windows lie.
         let verdicts = judge(&self.setting.description, self.setting.query.inputs)?;
@@ -176,42 +152,38 @@ impl<'a> GridSearch<'a> {
             return Ok(PlacementEnd::Nowhere);
         }
         let mut placed = Vec::new();
-        Ok(self.place(units, lengths, &verdicts, &mut placed))
+        Ok(self.place(units, windows, &verdicts, &mut placed))
     }
 
     /// The windows one after the other on each CPU; `None` where they do not fit.
-    fn packed(&self, units: u64, lengths: &[u64]) -> Option<Vec<(u64, u64)>> {
-        let mut placed: Vec<(u64, u64)> = Vec::new();
-        for length in lengths {
-            let offset = (0..=units.checked_sub(*length)?)
-                .find(|offset| self.is_free(&placed, *offset, *length))?;
-            placed.push((offset, *length));
+    fn packed(&self, units: u64, windows: &[EvenWindows]) -> Option<Vec<PlacedWindows>> {
+        let mut placed: Vec<PlacedWindows> = Vec::new();
+        for own in windows {
+            let offset = (0..=own.room(units).checked_sub(own.length)?)
+                .find(|offset| self.is_free(units, &placed, (*offset, *own)))?;
+            placed.push((offset, *own));
         }
         Some(placed)
     }
 
-    /// Whether a window of the next partition overlaps with none of those that are placed on its CPUs.
-    fn is_free(&self, placed: &[(u64, u64)], offset: u64, length: u64) -> bool {
+    /// Whether windows of the next partition overlap with none of those that are placed on its CPUs.
+    fn is_free(&self, units: u64, placed: &[PlacedWindows], next: PlacedWindows) -> bool {
         let domains = &self.setting.description.domains;
         let cpus = |index: usize| {
             let domain = domains.get(&self.setting.partitions[index])?;
             domain.reservation.as_ref().map(|it| &it.cpus)
         };
         let own = cpus(placed.len());
-        placed
-            .iter()
-            .enumerate()
-            .all(|(index, (other, others_length))| {
-                let apart = other + others_length <= offset || offset + length <= *other;
-                let shared = own
-                    .zip(cpus(index))
-                    .is_some_and(|(own, other)| !own.is_disjoint(other));
-                apart || !shared
-            })
+        placed.iter().enumerate().all(|(index, other)| {
+            let shared = own
+                .zip(cpus(index))
+                .is_some_and(|(own, other)| !own.is_disjoint(other));
+            !shared || are_apart(units, *other, next)
+        })
     }
 
-    fn set_window(&mut self, index: usize, offset: u64, length: u64) {
-        let Some(window) = self.setting.usable(offset, length) else {
+    fn set_windows(&mut self, units: u64, index: usize, (offset, even): PlacedWindows) {
+        let Some(windows) = self.setting.windows(units, even, offset) else {
             return;
         };
         let domain = self
@@ -220,7 +192,7 @@ impl<'a> GridSearch<'a> {
             .domains
             .get_mut(&self.setting.partitions[index]);
         if let Some(reservation) = domain.and_then(|domain| domain.reservation.as_mut()) {
-            reservation.windows = vec![window];
+            reservation.windows = windows;
         }
     }
 
@@ -241,28 +213,28 @@ impl<'a> GridSearch<'a> {
     fn place(
         &mut self,
         units: u64,
-        lengths: &[u64],
+        windows: &[EvenWindows],
         verdicts: &[ModeVerdict],
-        placed: &mut Vec<(u64, u64)>,
+        placed: &mut Vec<PlacedWindows>,
     ) -> PlacementEnd {
         let index = placed.len();
-        let Some(length) = lengths.get(index).copied() else {
+        let Some(own) = windows.get(index).copied() else {
             return PlacementEnd::At(placed.clone());
         };
-        for offset in 0..=units - length {
-            if !self.is_free(placed, offset, length) {
+        for offset in 0..=own.room(units) - own.length {
+            if !self.is_free(units, placed, (offset, own)) {
                 continue;
             }
             if self.placements >= self.most_placements {
                 return PlacementEnd::Unfinished;
             }
             self.placements += 1;
-            self.set_window(index, offset, length);
+            self.set_windows(units, index, (offset, own));
             if !self.chains_are_kept(index, verdicts) {
                 continue;
             }
-            placed.push((offset, length));
-            match self.place(units, lengths, verdicts, placed) {
+            placed.push((offset, own));
+            match self.place(units, windows, verdicts, placed) {
                 PlacementEnd::Nowhere => placed.pop(),
                 end => return end,
             };
@@ -286,19 +258,21 @@ impl<'a> GridSearch<'a> {
     fn sizing(
         &self,
         candidate: &FrameCandidate,
-        windows: &[(u64, u64)],
+        placed: &[PlacedWindows],
         least_share: f64,
     ) -> FrameSizing {
-        let total: u64 = windows.iter().map(|(_, length)| length).sum();
+        let total: u64 = placed.iter().map(|(_, own)| own.total()).sum();
         let share = total as f64 / candidate.units as f64;
-        let windows = self.setting.partitions.iter().zip(windows);
-        let mut windows: Vec<SizedWindow> = windows
-            .map(|(domain, (offset, length))| SizedWindow {
+        let partitions = self.setting.partitions.iter().zip(placed);
+        let windows = partitions.flat_map(|(domain, (offset, own))| {
+            let offsets = own.offsets(candidate.units, *offset);
+            offsets.map(|offset| SizedWindow {
                 domain: domain.clone(),
-                offset: self.setting.time(*offset),
-                length: self.setting.time(*length),
+                offset: self.setting.time(offset),
+                length: self.setting.time(own.length),
             })
-            .collect();
+        });
+        let mut windows: Vec<SizedWindow> = windows.collect();
         windows.sort_by_key(|window| (window.offset, window.domain.clone()));
         let frame: Duration = self.setting.time(candidate.units);
         FrameSizing {
@@ -321,18 +295,23 @@ impl<'a> GridSearch<'a> {
         stopped_at: &FrameCandidate,
     ) -> Result<FrameSizing, FrameSizingError> {
         let judged = self.placements;
-        let least_share = share_of(stopped_at);
-        let mut frames = std::mem::take(&mut self.candidates);
+        let least_share = stopped_at.share();
+        let mut frames: Vec<FrameCandidate> =
+            self.candidates.drain().map(|Reverse(one)| one).collect();
         frames.push(stopped_at.clone());
-        frames.sort_by(|a, b| share_of(a).total_cmp(&share_of(b)));
+        frames.sort();
+        frames.truncate(MOST_GUESSES);
         for candidate in frames {
-            let count = candidate.least.len() as u64;
             let rest = candidate.units.saturating_sub(candidate.total());
+            let count = candidate.switches();
             for part in [rest / 2 / count, rest / count] {
-                let lengths: Vec<u64> = candidate.least.iter().map(|least| least + part).collect();
+                let mut windows = candidate.least.clone();
+                for own in &mut windows {
+                    own.length = (own.length + part).min(own.room(candidate.units));
+                }
                 self.most_placements = self.placements + judged / 16 + 1;
-                if let PlacementEnd::At(windows) = self.place_all(candidate.units, &lengths)? {
-                    return Ok(self.sizing(&candidate, &windows, least_share));
+                if let PlacementEnd::At(placed) = self.place_all(candidate.units, &windows)? {
+                    return Ok(self.sizing(&candidate, &placed, least_share));
                 }
             }
         }
@@ -342,6 +321,13 @@ impl<'a> GridSearch<'a> {
     }
 }
 
-fn share_of(candidate: &FrameCandidate) -> f64 {
-    candidate.total() as f64 / candidate.units as f64
+/// Whether no window of one partition overlaps with one of another in a frame.
+fn are_apart(units: u64, one: PlacedWindows, other: PlacedWindows) -> bool {
+    let each = |(offset, own): PlacedWindows| {
+        let offsets = own.offsets(units, offset);
+        offsets.map(move |begin| (begin, begin + own.length))
+    };
+    each(one).all(|(begin, end)| {
+        each(other).all(|(others_begin, others_end)| end <= others_begin || others_end <= begin)
+    })
 }

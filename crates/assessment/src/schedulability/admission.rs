@@ -54,6 +54,8 @@ struct JudgedReservation {
     on_common_grid: bool,
     /// How many virtual CPUs have it, under a hypervisor.
     vcpus: usize,
+    /// The parts of its windows, if it is a time partition, in which its programs run.
+    running_parts: Vec<Window>,
 }
 
 impl JudgedReservation {
@@ -135,6 +137,11 @@ impl JudgedReservations {
             let interface = resolved.interface;
             let described = description.domains.get(*domain);
             let host = described.and_then(|domain| description.host_of(domain));
+            let begin = host.map(|(_, host)| host.overheads.window_begin());
+            let running_parts = interface.windows.iter();
+            let running_parts =
+                running_parts.filter_map(|window| window.behind(begin.unwrap_or_default()));
+            let running_parts = running_parts.collect();
             let host = host.map(|(name, _)| name).unwrap_or_default();
             for cpu in &interface.cpus {
                 let place = (host.to_owned(), *cpu);
@@ -146,6 +153,7 @@ impl JudgedReservations {
                 server,
                 on_common_grid: backend.traits().fixed_grid && keeps_period(description, domain),
                 vcpus: resolved.vcpus,
+                running_parts,
             };
             held.reservations.insert((*domain).to_owned(), judged);
         }
@@ -371,7 +379,7 @@ impl JudgedReservations {
             interference = interference.and(load);
             on.push(verdict);
         }
-        let windows = self.windows_of(domain);
+        let windows = self.windows_of(domain)?;
         if !windows.is_empty() && !interference.is_empty() {
             return Err(
                 "interference takes from windows what nobody gives back, and no analysis here covers that; simulate".into(),
@@ -393,10 +401,16 @@ impl JudgedReservations {
         })
     }
 
-    fn windows_of(&self, domain: &str) -> Vec<Window> {
+    /// The parts of a domain's windows in which its programs run; none of a domain without windows.
+    fn windows_of(&self, domain: &str) -> Result<Vec<Window>, String> {
         let own = self.reservations.get(domain);
-        own.map(|one| one.interface.windows.clone())
-            .unwrap_or_default()
+        let own = own.filter(|one| !one.interface.windows.is_empty());
+        match own.map(|one| one.running_parts.clone()) {
+            Some(parts) if parts.is_empty() => {
+                Err("its windows are over when it has been switched to".into())
+            }
+            parts => Ok(parts.unwrap_or_default()),
+        }
     }
 
     fn shares_guarantee(&self, domain: &str) -> bool {

@@ -15,7 +15,7 @@ const SCHEMA: &str = include_str!("../../../../docs/reference/description.schema
 const VERBS: [&str; 5] = ["predict", "size", "simulate", "analyze", "interface"];
 
 /// Flags about nothing that a description says: the question, the search for its answer, and where the answer goes.
-const OF_THE_QUESTION: [&str; 31] = [
+const OF_THE_QUESTION: [&str; 32] = [
     "all",
     "at",
     "bandwidth",
@@ -37,6 +37,7 @@ const OF_THE_QUESTION: [&str; 31] = [
     "limit",
     "measured-at",
     "model",
+    "most-windows",
     "no-history",
     "non-preemptive",
     "points",

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use tailbound_analysis::{CpuLimit, Outlook, SearchWatch, Unwatched};
 use tailbound_assessment::band::Forecast;
+use tailbound_assessment::chain_prediction::{ChainPrediction, predict_chains};
 use tailbound_assessment::prediction::predict;
 use tailbound_experiment::{CalibrationRecord, HostPrediction, predict_on_host};
 use tailbound_manifest::container_limit;
@@ -37,7 +38,7 @@ pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Fa
         .as_ref()
         .map(|progress| progress as &dyn SearchWatch);
     let watched = (output, watch.unwrap_or(&Unwatched));
-    let (title, prediction) = match subject {
+    let (title, prediction, chains) = match subject {
         AnswerSubject::Description(file) => of_file(file, arguments, watched)?,
         AnswerSubject::Manifest(file) => {
             let limit = limit_in(file, arguments)?;
@@ -55,24 +56,28 @@ pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Fa
         arguments.export_html.as_deref(),
         &title,
         &prediction.answers,
+        &chains,
     )?;
-    print(&prediction, arguments, output)?;
+    print(&prediction, &chains, arguments, output)?;
     if prediction.answers.iter().any(|answer| answer.is_stopped) {
         let what =
             "stopped: the bounds lie farther apart than the whole computation would have left them";
         return Err(Failure::Stopped(what.into()));
     }
-    judge(&prediction)
+    judge(&prediction, &chains)
 }
+
+/// The name of a system, the answers for its services, and those for its chains.
+type SystemPrediction = (String, HostPrediction, Vec<ChainPrediction>);
 
 /// The answer for the queue of the options.
 fn of_queue(
     arguments: &PredictArguments,
     limit: Option<CpuLimit>,
     watched: (&Output, &dyn SearchWatch),
-) -> Result<(String, HostPrediction), Failure> {
+) -> Result<SystemPrediction, Failure> {
     let answers = vec![super::calculate::answer(arguments, limit, watched)?];
-    Ok(("A queue".into(), answers.into()))
+    Ok(("A queue".into(), answers.into(), Vec::new()))
 }
 
 /// The CPU limit of the container in a manifest.
@@ -83,12 +88,12 @@ fn limit_in(manifest: &Path, arguments: &PredictArguments) -> Result<CpuLimit, F
     limit.map_err(|problems| Failure::Description { problems, text })
 }
 
-/// The name of the description, and the answers for its services.
+/// The answers for a description.
 fn of_file(
     file: &Path,
     arguments: &PredictArguments,
     (output, watch): (&Output, &dyn SearchWatch),
-) -> Result<(String, HostPrediction), Failure> {
+) -> Result<SystemPrediction, Failure> {
     let loaded = super::load(file, output)?;
     let inputs = super::inputs(&loaded)?;
     let query = arguments.query(watch);
@@ -105,15 +110,32 @@ fn of_file(
             predict_on_host(&loaded, &inputs, from, run, &query).map_err(Failure::from_error)?
         }
     };
-    Ok((loaded.description.name, prediction))
+    let chains = match query.service {
+        Some(_) => Vec::new(),
+        None => predict_chains(&loaded.description, &inputs, query.variant)
+            .map_err(Failure::from_assessment)?,
+    };
+    Ok((loaded.description.name, prediction, chains))
 }
 
-/// The promises are about the system as described, which is its first variant; the others are for comparison. Where
-/// there is a band it decides, as it knows of the host and of the run's length what the model does not.
-fn judge(prediction: &HostPrediction) -> Result<(), Failure> {
+/// The promises are about the system as described, which is its first variant; the others are for comparison.
+fn judge(prediction: &HostPrediction, chains: &[ChainPrediction]) -> Result<(), Failure> {
+    let mut against = against_services(prediction);
+    let first = chains.first().map(|chain| &chain.variant);
+    let first = chains.iter().filter(|chain| Some(&chain.variant) == first);
+    against.extend(first.flat_map(ChainPrediction::objections));
+    match against.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Verdict(against.join("\n"))),
+    }
+}
+
+/// What stands against the services in the first variant. Where there is a band it decides, as it knows of the host and of the
+/// run's length what the model does not.
+fn against_services(prediction: &HostPrediction) -> Vec<String> {
     let answers = &prediction.answers;
     let Some(first) = answers.first().map(|answer| &answer.variant) else {
-        return Ok(());
+        return Vec::new();
     };
     let mut against = Vec::new();
     for answer in answers.iter().filter(|answer| answer.variant == *first) {
@@ -132,10 +154,7 @@ fn judge(prediction: &HostPrediction) -> Result<(), Failure> {
     }
     // A service has several answers, and one band.
     against.dedup();
-    match against.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::Verdict(against.join("\n"))),
-    }
+    against
 }
 
 /// The promises that the run will miss.

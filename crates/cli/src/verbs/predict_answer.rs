@@ -4,10 +4,11 @@
 use std::path::Path;
 
 use tailbound_analysis::CapAssumption;
+use tailbound_assessment::chain_prediction::ChainPrediction;
 use tailbound_assessment::prediction::{
     FAITHFUL, PredictionAnswer, PromiseAnswer, QuantileBounds, ShareBounds, TimeBounds, WITH_BURST,
 };
-use tailbound_distribution::{Evidence, Interval};
+use tailbound_distribution::{Distribution, Evidence, Interval};
 use tailbound_experiment::HostPrediction;
 use tailbound_model::{Percentile, Slo};
 use tailbound_report::{
@@ -15,6 +16,7 @@ use tailbound_report::{
 };
 use tailbound_time::Duration;
 
+use super::predicted_chains;
 use super::report::section_table;
 use crate::arguments::{Format, PredictArguments};
 use crate::failure::Failure;
@@ -35,6 +37,7 @@ fn cells(mean: &TimeBounds, quantiles: &[QuantileBounds], shares: &[ShareBounds]
 /// Prints the answers, and exports them where asked to.
 pub fn print(
     prediction: &HostPrediction,
+    chains: &[ChainPrediction],
     arguments: &PredictArguments,
     output: &Output,
 ) -> Result<(), Failure> {
@@ -66,7 +69,8 @@ pub fn print(
             .zip(ends)
             .map(|(row, end)| [row.as_slice(), &end].concat())
     });
-    let csv_rows: Vec<Vec<String>> = complete.collect();
+    let of_chains = predicted_chains::csv_rows(chains, arguments);
+    let csv_rows: Vec<Vec<String>> = complete.chain(of_chains).collect();
     let rows = rows.concat();
     if output.format() != Format::Csv {
         tell(answers, output);
@@ -75,22 +79,41 @@ pub fn print(
         .iter()
         .filter_map(|answer| answer.responses.as_ref());
     tell_of_caps(responses.flat_map(|one| &one.cap_assumptions), output);
+    predicted_chains::tell(chains, output);
     if let Some(folder) = &arguments.export_distributions {
-        export(answers, folder)?;
+        export(answers, chains, folder)?;
     }
-    let mut data = serde_json::json!({ "answers": answers });
-    if arguments.on_host.calibration.is_some() {
-        data["bands"] = serde_json::to_value(&prediction.bands).map_err(Failure::from_error)?;
-    }
+    let data = document(prediction, chains, arguments)?;
     let for_people = || {
+        // A description may have chains alone.
+        let services = match rows.is_empty() && !chains.is_empty() {
+            true => String::new(),
+            false => format!("{}\n", table(&header, &rows)),
+        };
         format!(
-            "{}\n{}{}",
-            table(&header, &rows),
+            "{services}{}{}{}",
             promise_table(answers),
-            forecast_table(&prediction.bands)
+            forecast_table(&prediction.bands),
+            predicted_chains::table_of(chains, arguments)
         )
     };
     output.rows_with(for_people, &csv_header, &csv_rows, &data)
+}
+
+/// The answers as a document.
+fn document(
+    prediction: &HostPrediction,
+    chains: &[ChainPrediction],
+    arguments: &PredictArguments,
+) -> Result<serde_json::Value, Failure> {
+    let mut data = serde_json::json!({ "answers": prediction.answers });
+    if arguments.on_host.calibration.is_some() {
+        data["bands"] = serde_json::to_value(&prediction.bands).map_err(Failure::from_error)?;
+    }
+    if !chains.is_empty() {
+        data["chains"] = serde_json::to_value(chains).map_err(Failure::from_error)?;
+    }
+    Ok(data)
 }
 
 /// Tells the reason of each refusal, and for the curious the method of each answer.
@@ -243,6 +266,7 @@ pub fn export_html(
     file: Option<&Path>,
     title: &str,
     answers: &[PredictionAnswer],
+    chains: &[ChainPrediction],
 ) -> Result<(), Failure> {
     let Some(file) = file else {
         return Ok(());
@@ -261,7 +285,7 @@ pub fn export_html(
     let page = PredictionPage {
         title: title.into(),
         tailbound_version: env!("CARGO_PKG_VERSION").into(),
-        services: results.collect(),
+        services: results.chain(predicted_chains::on_page(chains)).collect(),
     };
     write_file(file, &render_prediction_html(&page))
 }
@@ -315,18 +339,27 @@ fn sharply(low_ns: u64, high_ns: u64) -> String {
     format!("{whole}.{shortest:0<3} ms")
 }
 
-fn export(answers: &[PredictionAnswer], folder: &Path) -> Result<(), Failure> {
+fn export(
+    answers: &[PredictionAnswer],
+    chains: &[ChainPrediction],
+    folder: &Path,
+) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::error(format!("cannot write to {}: {error}", folder.display()))
     };
     std::fs::create_dir_all(folder).map_err(failed)?;
+    let write = |name: String, distribution: &Distribution| {
+        let file = folder.join(name.replace([' ', '/'], "-"));
+        std::fs::write(file, distribution.to_csv()).map_err(failed)
+    };
     for answer in answers {
         if let Some(responses) = &answer.responses {
             let name = format!("{}-{}-{}.csv", answer.service, answer.variant, answer.from);
-            let name = name.replace([' ', '/'], "-");
-            let file = folder.join(name);
-            std::fs::write(file, responses.distribution.to_csv()).map_err(failed)?;
+            write(name, &responses.distribution)?;
         }
+    }
+    for (name, variant, distribution) in predicted_chains::distributions(chains) {
+        write(format!("{name}-{variant}.csv"), distribution)?;
     }
     Ok(())
 }

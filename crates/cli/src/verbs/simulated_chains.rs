@@ -81,6 +81,7 @@ fn rows_of(
     };
     let mut rows = vec![
         row("data age", &times.data_age, chain.data_age_limit),
+        row("data age at the output", &times.data_age_at_output, None),
         row(
             "reaction time",
             &times.reaction_time,

@@ -23,6 +23,7 @@ pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Res
         inputs: &inputs,
         host: arguments.host.as_deref(),
         grid: arguments.grid,
+        most_windows: arguments.most_windows,
         most_placements: MOST_PLACEMENTS,
     });
     let sizing = sizing.map_err(|error| match error {

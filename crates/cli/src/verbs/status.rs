@@ -60,7 +60,7 @@ pub fn carry_out(output: &Output) -> Result<(), Failure> {
                 .collect();
             let [budget, period] = match domain.backend {
                 // Contracts of topics in the kernel are held as domains that get no CPU time.
-                BackendKind::None => ["-", "-"].map(String::from),
+                BackendKind::UNRESERVED => ["-", "-"].map(String::from),
                 _ => [domain.interface.budget, domain.interface.period].map(|one| one.to_string()),
             };
             let mut row = vec![
@@ -81,7 +81,9 @@ pub fn carry_out(output: &Output) -> Result<(), Failure> {
     }
     let for_people = || {
         let table = std::iter::once(table(&header, &rows));
-        let sections = table.chain(subsystems::sections(&status));
+        let partitions = super::partition_table::of_reservations(&status.reservations);
+        let sections = table.chain(partitions);
+        let sections = sections.chain(subsystems::sections(&status));
         sections.map(|line| line + "\n").collect()
     };
     output.rows_with(for_people, &header, &rows, &status)?;

@@ -67,18 +67,59 @@ name = "unpartitioned"
 backend = "none"
 "#;
 
-/// The rows of the report about a variant: those of its bound, and those that were measured.
-fn rows(report: &Value, variant: &str) -> (Vec<Value>, Vec<Value>) {
+/// The rows of the report about a variant, of one kind.
+fn rows(report: &Value, variant: &str, (evidence, source): (&str, Value)) -> Vec<Value> {
     let rows = report["chains"].as_array().unwrap().iter();
-    let rows = rows.filter(|row| row["variant"] == variant).cloned();
-    rows.partition(|row| row["evidence"] == "bound")
+    let rows = rows.filter(|row| row["variant"] == variant && row["evidence"] == evidence);
+    rows.filter(|row| row["source"] == source)
+        .cloned()
+        .collect()
 }
 
-/// The median of a time of a row, in nanoseconds.
-fn median(row: &Value, time: &str) -> u64 {
+/// A figure of a time of a row, in nanoseconds.
+fn figure(row: &Value, time: &str, key: &str) -> u64 {
     let mut times = row["times"].as_array().unwrap().iter();
     let time = times.find(|one| one["name"] == time).unwrap();
-    time["median_ns"].as_u64().unwrap()
+    time[key].as_u64().unwrap()
+}
+
+fn median(row: &Value, time: &str) -> u64 {
+    figure(row, time, "median_ns")
+}
+
+/// The row of the bound, and those of the prediction and the simulation, agree with each other and with the measured row.
+fn assert_layers_agree(report: &Value, measured: &Value) {
+    let one = |evidence: &str, source: Value| {
+        let mut rows = rows(report, "partitioned", (evidence, source));
+        assert_eq!(rows.len(), 1, "{evidence}: {report:#}");
+        rows.remove(0)
+    };
+    let bound = one("bound", Value::Null);
+    let predicted = one("estimate", "prediction".into());
+    let simulated = one("estimate", "simulation".into());
+    let off = |other: &Value, time: &str, key: &str| {
+        figure(other, time, key) as f64 / figure(&predicted, time, key) as f64 - 1.0
+    };
+    for time in ["data age", "data age at the output"] {
+        assert!(
+            off(&simulated, time, "median_ns").abs() < 0.02,
+            "{report:#}"
+        );
+        // A host that takes CPUs away makes chains later; half of them it leaves alone.
+        assert!(off(measured, time, "median_ns").abs() < 0.2, "{report:#}");
+    }
+    // Half of all reactions take one frame more than the others, so that their median may be either.
+    assert!(
+        off(&simulated, "reaction time", "p99_ns").abs() < 0.02,
+        "{report:#}"
+    );
+    for time in ["data age", "reaction time"] {
+        let longest = figure(&bound, time, "longest_ns");
+        assert!(
+            figure(&simulated, time, "longest_ns") <= longest,
+            "{report:#}"
+        );
+    }
 }
 
 #[test]
@@ -91,9 +132,10 @@ fn a_run_measures_the_way_of_messages_through_partitions() {
     assert!(matches!(ended.status, Some(0 | 2)), "{}", ended.err);
     let report = bench.path().join("out/report.json");
     let report: Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
-    let (bounds, partitioned) = rows(&report, "partitioned");
-    assert_eq!((bounds.len(), partitioned.len()), (1, 1), "{report:#}");
+    let partitioned = rows(&report, "partitioned", ("sample", Value::Null));
+    assert_eq!(partitioned.len(), 1, "{report:#}");
     let row = &partitioned[0];
+    assert_layers_agree(&report, row);
     // An output every 20 ms, and a host that loses some of them.
     assert!(row["traced"].as_u64().unwrap() > 20, "{row:#}");
     let names: Vec<&str> = row["times"]
@@ -113,11 +155,17 @@ fn a_run_measures_the_way_of_messages_through_partitions() {
     // The windows make data wait: half of them wait no less than from window to window, less what the jobs take.
     assert!(median(row, "speed") > 1_500_000, "{row:#}");
     assert!(median(row, "speed-routed") > 1_500_000, "{row:#}");
-    let (_, unpartitioned) = rows(&report, "unpartitioned");
+    let unpartitioned = rows(&report, "unpartitioned", ("sample", Value::Null));
     assert!(
         median(&unpartitioned[0], "speed") < median(row, "speed"),
         "{report:#}"
     );
+    let page = std::fs::read_to_string(bench.path().join("out/report.html")).unwrap();
+    assert!(
+        page.contains("brake: data age"),
+        "the page has no plot of the chain"
+    );
+    assert!(bench.path().join("out/plots/chain-1-share.svg").exists());
     for task in ["sensor.sense", "routing.pass", "actor.act"] {
         let log = bench.path().join(format!("out/jobs/{task}.csv"));
         assert!(std::fs::read_to_string(log).unwrap().lines().count() > 20);

@@ -15,6 +15,7 @@ mod deaths;
 mod docker;
 mod explain;
 mod faults;
+mod health;
 mod isolation;
 mod kernel_trace;
 mod libvirt;

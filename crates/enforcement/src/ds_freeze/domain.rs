@@ -31,6 +31,7 @@ use super::error::ManagerError;
 use super::ledger::{Ledger, STALL};
 use super::manager::{Detection, ManagerOptions};
 use super::pace::Pace;
+use tailbound_reservation::edge_delay::Attendance;
 use tailbound_reservation::metered_server::{
     Actions, ChangeAt, ClosedPeriod, FixedGridServer, ServerParameters, StopLead, Switch,
 };
@@ -68,6 +69,8 @@ pub struct ServedDomain {
     pub windows: Vec<Window>,
     /// The windows of other time partitions, each of a higher priority, in which the domain is not stopped.
     pub slack: Vec<Window>,
+    /// The CPU time that a time partition may use after a window before that counts as an overrun.
+    pub overrun_tolerance: Duration,
     /// CPU time per period, on all CPUs together.
     pub budget: Duration,
     /// The distance between replenishments.
@@ -126,7 +129,10 @@ pub(super) struct ServedState {
     /// What was used under boosts that are over.
     boosted: Duration,
     background: BackgroundUse,
+    /// Whether the host held the manager up in the latest period.
     stalled: bool,
+    /// The latest switch that the manager has not asked for yet.
+    latest_switch: Option<(Instant, Instant)>,
     escape: EscapeSign,
 }
 
@@ -160,7 +166,10 @@ impl ServedState {
                 }
             }
         };
-        let ledger = Arc::new(Ledger::new());
+        let ledger = Arc::new(match windows {
+            Some(_) => Ledger::of_windows(domain.overrun_tolerance),
+            None => Ledger::of_budget(),
+        });
         ledger.set_polling(alarm.is_none() && cpus == 1 && windows.is_none());
         Ok(Self {
             name: domain.name.clone(),
@@ -193,6 +202,7 @@ impl ServedState {
             standby: None,
             boosted: Duration::ZERO,
             stalled: false,
+            latest_switch: None,
             escape: EscapeSign::new(options.bell.clone(), cpus),
         })
     }
@@ -228,13 +238,19 @@ impl ServedState {
     }
 
     /// A wake-up meant for `intended` came at `now`: notes if the host held the manager up.
+    /// The edges of windows have an account of their own.
     pub(super) fn note_wake_up(&mut self, intended: Instant, now: Instant) {
-        self.stalled |= now.saturating_since(intended) > STALL;
+        self.stalled |= self.windows.is_none() && now.saturating_since(intended) > STALL;
+    }
+
+    /// When the latest switch began and ended, unless that has been said before.
+    pub(super) fn take_switch(&mut self) -> Option<(Instant, Instant)> {
+        self.latest_switch.take()
     }
 
     /// Does what is due: gives a budget whose time has come, or looks whether it is used up.
     /// `alarmed`: its alarm is readable. Whether anything was due.
-    pub(super) fn serve(&mut self, alarmed: bool) -> bool {
+    pub(super) fn serve(&mut self, alarmed: bool, attendance: &Attendance) -> bool {
         let now = Monotonic.now();
         let overflow = match &self.alarm {
             Some(alarm) if alarmed => alarm.take(),
@@ -248,7 +264,7 @@ impl ServedState {
         }
         self.ledger.count_wake_up();
         if self.windows.is_some() {
-            self.serve_windows(now);
+            self.serve_windows(now, attendance);
             return true;
         }
         if self.boost.is_some_and(|boost| boost.until <= now) {
@@ -347,11 +363,12 @@ impl ServedState {
         Some(in_force_at)
     }
 
-    /// Lets the server say anew what is to be done.
+    /// Lets the server say anew what is to be done, at once or in the manager's next turn.
     fn ask_again(&mut self, now: Instant) {
         if let Some(windows) = &mut self.windows {
             windows.forget_switch();
-            return self.serve_windows(now);
+            self.next_look = Some(now);
+            return;
         }
         let used = self.used();
         let Some(server) = &mut self.server else {
@@ -469,8 +486,9 @@ impl ServedState {
         );
         let before = Monotonic.now();
         let outcome = self.stop.set(freeze);
-        self.ledger
-            .note_switch(Monotonic.now().saturating_since(before));
+        let after = Monotonic.now();
+        self.latest_switch = Some((before, after));
+        self.ledger.note_switch(after.saturating_since(before));
         if outcome.is_ok() {
             if freeze {
                 trigger!("ds_freeze.frozen", self.number, before.as_nanos());

@@ -5,6 +5,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+use serde::{Deserialize, Serialize};
+use tailbound_reservation::edge_delay::{DelayCause, LEAST_DELAY};
+use tailbound_reservation::window_server::CompleteWindow;
 use tailbound_time::{Duration, Instant};
 
 use super::histogram::{DurationCounts, SharedHistogram};
@@ -17,9 +20,65 @@ pub const KEPT_PERIODS: usize = 1024;
 /// that ran on); such periods
 /// are counted apart ([`LedgerSnapshot::stalled_periods`]) and left out of
 /// [`LedgerSnapshot::overrun`] and [`LedgerSnapshot::lateness`].
-pub const STALL: Duration = Duration::from_millis(1);
+pub const STALL: Duration = LEAST_DELAY;
 
 const RECORD_WORDS: usize = 10;
+
+/// The edges of windows that came late for one cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LateEdges {
+    /// The number of edges.
+    pub edges: u64,
+    /// The longest delay among them.
+    pub longest: Duration,
+}
+
+impl LateEdges {
+    fn add(&mut self, other: Self) {
+        self.edges = self.edges.saturating_add(other.edges);
+        self.longest = self.longest.max(other.longest);
+    }
+}
+
+/// The account of a time partition's windows beside that of its periods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WindowTotals {
+    /// Begins and ends of windows to which the manager came [`STALL`] or more late, since its sleep ended late.
+    pub late_by_host: LateEdges,
+    /// The same, since the kernel took long to switch other partitions.
+    pub late_by_partition: LateEdges,
+    /// The same, since the manager was at work otherwise.
+    pub late_by_manager: LateEdges,
+    /// The longest delay of the begin of a window, whatever its cause.
+    pub worst_start: Duration,
+    /// The longest CPU time that the partition used between two windows, after it was told to stop.
+    pub longest_run_on: Duration,
+    /// Windows after which that was more than the tolerance.
+    #[serde(default)]
+    pub overruns: u64,
+}
+
+impl WindowTotals {
+    /// The late edges, whatever their cause.
+    pub fn late_edges(&self) -> u64 {
+        let causes = [
+            self.late_by_host,
+            self.late_by_partition,
+            self.late_by_manager,
+        ];
+        causes.map(|late| late.edges).iter().sum()
+    }
+
+    /// Adds the account of another CPU.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.late_by_host.add(other.late_by_host);
+        self.late_by_partition.add(other.late_by_partition);
+        self.late_by_manager.add(other.late_by_manager);
+        self.worst_start = self.worst_start.max(other.worst_start);
+        self.longest_run_on = self.longest_run_on.max(other.longest_run_on);
+        self.overruns = self.overruns.saturating_add(other.overruns);
+    }
+}
 
 /// What a manager saw of one domain, as it was at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +132,8 @@ pub struct LedgerSnapshot {
     pub frozen: bool,
     /// Whether depletion is found by timed polling (no alarm was permitted, or it died).
     pub polling: bool,
+    /// The account of its windows, if it is a time partition.
+    pub windows: Option<WindowTotals>,
     /// The latest periods one by one, oldest first, at most [`KEPT_PERIODS`].
     pub latest: Vec<ClosedPeriod>,
 }
@@ -83,6 +144,53 @@ impl LedgerSnapshot {
     pub fn budget_error(&self) -> Option<f64> {
         let reserved = self.reserved.as_nanos() as f64;
         (reserved > 0.0).then(|| self.used.as_nanos() as f64 / reserved - 1.0)
+    }
+}
+
+/// [`LateEdges`] as the manager writes them.
+#[derive(Debug, Default)]
+struct SharedLateEdges {
+    edges: AtomicU64,
+    longest_ns: AtomicU64,
+}
+
+impl SharedLateEdges {
+    fn note(&self, delay: Duration) {
+        add(&self.edges, 1);
+        raise(&self.longest_ns, delay);
+    }
+
+    fn read(&self) -> LateEdges {
+        LateEdges {
+            edges: get(&self.edges),
+            longest: Duration::from_nanos(get(&self.longest_ns)),
+        }
+    }
+}
+
+/// [`WindowTotals`] as the manager writes them.
+#[derive(Debug, Default)]
+struct SharedWindowTotals {
+    late_by_host: SharedLateEdges,
+    late_by_partition: SharedLateEdges,
+    late_by_manager: SharedLateEdges,
+    worst_start_ns: AtomicU64,
+    longest_run_on_ns: AtomicU64,
+    overruns: AtomicU64,
+    /// CPU time after a window from which on that is an overrun.
+    tolerance: Duration,
+}
+
+impl SharedWindowTotals {
+    fn read(&self) -> WindowTotals {
+        WindowTotals {
+            late_by_host: self.late_by_host.read(),
+            late_by_partition: self.late_by_partition.read(),
+            late_by_manager: self.late_by_manager.read(),
+            worst_start: Duration::from_nanos(get(&self.worst_start_ns)),
+            longest_run_on: Duration::from_nanos(get(&self.longest_run_on_ns)),
+            overruns: get(&self.overruns),
+        }
     }
 }
 
@@ -111,17 +219,32 @@ pub(super) struct Ledger {
     boosted_ns: AtomicU64,
     frozen: AtomicU64,
     polling: AtomicU64,
+    /// Of a time partition.
+    windows: Option<SharedWindowTotals>,
     overrun: SharedHistogram,
     lateness: SharedHistogram,
     ring: Box<[AtomicU64]>,
 }
 
 impl Ledger {
-    pub(super) fn new() -> Self {
+    /// Empty books of a domain with a budget.
+    pub(super) fn of_budget() -> Self {
         let words = KEPT_PERIODS * RECORD_WORDS;
         Self {
             ring: (0..words).map(|_| AtomicU64::new(0)).collect(),
             ..Self::default()
+        }
+    }
+
+    /// Empty books of a time partition, which may use so much CPU time after a window.
+    pub(super) fn of_windows(tolerance: Duration) -> Self {
+        let windows = SharedWindowTotals {
+            tolerance,
+            ..SharedWindowTotals::default()
+        };
+        Self {
+            windows: Some(windows),
+            ..Self::of_budget()
         }
     }
 
@@ -159,9 +282,7 @@ impl Ledger {
             add(&self.forgiven_ns, closed.forgiven.as_nanos());
             self.debt_ns
                 .store(closed.debt.as_nanos(), Ordering::Relaxed);
-            if overrun > get(&self.largest_overrun_ns) {
-                self.largest_overrun_ns.store(overrun, Ordering::Relaxed);
-            }
+            raise(&self.largest_overrun_ns, closed.overrun);
             if closed.depleted {
                 add(&self.depletions, 1);
             }
@@ -192,9 +313,30 @@ impl Ledger {
         if took > STALL {
             add(&self.slow_switches, 1);
         }
-        if took.as_nanos() > get(&self.longest_switch_ns) {
-            self.longest_switch_ns
-                .store(took.as_nanos(), Ordering::Relaxed);
+        raise(&self.longest_switch_ns, took);
+    }
+
+    /// Notes an edge of a window that was served late.
+    pub(super) fn note_late_edge(&self, cause: DelayCause, delay: Duration) {
+        let Some(windows) = &self.windows else {
+            return;
+        };
+        let late = match cause {
+            DelayCause::Host => &windows.late_by_host,
+            DelayCause::Partition => &windows.late_by_partition,
+            DelayCause::Manager => &windows.late_by_manager,
+        };
+        late.note(delay);
+    }
+
+    /// Notes of a window that has passed what its period does not have.
+    pub(super) fn note_window(&self, complete: &CompleteWindow) {
+        if let Some(windows) = &self.windows {
+            raise(&windows.worst_start_ns, complete.period.lateness());
+            raise(&windows.longest_run_on_ns, complete.ran_on);
+            if complete.ran_on > windows.tolerance {
+                add(&windows.overruns, 1);
+            }
         }
     }
 
@@ -268,6 +410,7 @@ impl Ledger {
             boosted: duration(&self.boosted_ns),
             frozen: get(&self.frozen) != 0,
             polling: get(&self.polling) != 0,
+            windows: self.windows.as_ref().map(SharedWindowTotals::read),
             latest,
         }
     }
@@ -290,6 +433,13 @@ fn get(word: &AtomicU64) -> u64 {
 /// Adds without a bus lock: there is one writer.
 fn add(word: &AtomicU64, amount: u64) {
     word.store(get(word).saturating_add(amount), Ordering::Relaxed);
+}
+
+/// Keeps the longest.
+fn raise(word: &AtomicU64, length: Duration) {
+    if length.as_nanos() > get(word) {
+        word.store(length.as_nanos(), Ordering::Relaxed);
+    }
 }
 
 fn words_of(closed: &ClosedPeriod) -> [u64; RECORD_WORDS] {
@@ -344,7 +494,7 @@ mod tests {
 
     #[test]
     fn the_ring_keeps_the_latest_and_the_sums_keep_all() {
-        let ledger = Ledger::new();
+        let ledger = Ledger::of_budget();
         let total = KEPT_PERIODS as u64 + 10;
         for index in 0..total {
             ledger.enter(&period(index), false);
@@ -362,7 +512,7 @@ mod tests {
 
     #[test]
     fn stalled_periods_are_kept_apart() {
-        let ledger = Ledger::new();
+        let ledger = Ledger::of_budget();
         ledger.enter(&period(0), false);
         ledger.enter(&period(1), true);
         let seen = ledger.snapshot();
@@ -372,8 +522,38 @@ mod tests {
     }
 
     #[test]
+    fn late_edges_are_counted_by_cause_and_overruns_beyond_the_tolerance() {
+        let ledger = Ledger::of_windows(Duration::from_micros(800));
+        let ms = Duration::from_millis;
+        ledger.note_late_edge(DelayCause::Host, ms(7));
+        ledger.note_late_edge(DelayCause::Host, ms(3));
+        ledger.note_late_edge(DelayCause::Manager, ms(2));
+        let mut period = period(4);
+        period.replenished_at = period.grid_start + ms(5);
+        for ran_on in [ms(1), Duration::from_micros(800)] {
+            ledger.note_window(&CompleteWindow { period, ran_on });
+        }
+        let late = |edges, longest| LateEdges { edges, longest };
+        let expected = WindowTotals {
+            late_by_host: late(2, ms(7)),
+            late_by_partition: late(0, ms(0)),
+            late_by_manager: late(1, ms(2)),
+            worst_start: ms(5),
+            longest_run_on: ms(1),
+            // The tolerance itself is none.
+            overruns: 1,
+        };
+        let mut seen = ledger.snapshot().windows.expect("a partition");
+        assert_eq!(seen, expected);
+        seen.add(&expected);
+        assert_eq!((seen.late_edges(), seen.worst_start), (6, ms(5)));
+        assert_eq!(seen.overruns, 2);
+        assert_eq!(Ledger::of_budget().snapshot().windows, None);
+    }
+
+    #[test]
     fn a_reader_never_sees_half_an_entry() {
-        let ledger = Ledger::new();
+        let ledger = Ledger::of_budget();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for index in 0..20_000 {

@@ -30,7 +30,7 @@ pub use domain::{LONGEST_BOOST, SMALLEST_BUDGET, ServedDomain};
 pub use error::ManagerError;
 pub use heartbeat::{Heartbeat, HeartbeatRow, Liveness, ManagerPulse, WatchdogView};
 pub use histogram::DurationCounts;
-pub use ledger::{KEPT_PERIODS, LedgerSnapshot, STALL};
+pub use ledger::{KEPT_PERIODS, LateEdges, LedgerSnapshot, STALL, WindowTotals};
 pub use manager::{CpuManager, Detection, ManagerOptions, ManagerSummary};
 pub use tailbound_analysis::admission::RealTimeLimit;
 pub use tailbound_reservation::metered_server::{ChangeAt, ClosedPeriod, StopLead};

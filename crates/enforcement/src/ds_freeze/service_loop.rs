@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tailbound_linux::clock::{Monotonic, sleep_until, thread_cpu_time};
 use tailbound_linux::thread::{DescriptorState, PollSet};
+use tailbound_reservation::edge_delay::Attendance;
 use tailbound_shared_memory::Doorbell;
 use tailbound_time::{Clock, Duration, Instant};
 
@@ -51,6 +52,7 @@ pub(super) struct ServiceLoop {
     boosts_matter_until: Instant,
     /// CPU time of this thread that the allowance has been told of.
     own_accounted: Duration,
+    attendance: Attendance,
     polled: PollSet,
     /// Where the mailbox lies in the poll set.
     mail_place: usize,
@@ -72,6 +74,7 @@ impl ServiceLoop {
             allowance: Allowance::new(limit),
             boosts_matter_until: Instant::ORIGIN,
             own_accounted: Duration::ZERO,
+            attendance: Attendance::default(),
             polled: PollSet::with_capacity(MOST_DOMAINS + 1),
             mail_place: 0,
         };
@@ -118,7 +121,10 @@ impl ServiceLoop {
                 Some(DescriptorState::Readable) => true,
                 Some(DescriptorState::Quiet) | None => false,
             };
-            busy |= domain.serve(alarmed);
+            busy |= domain.serve(alarmed, &self.attendance);
+            if let Some((begin, end)) = domain.take_switch() {
+                self.attendance.note_switch(begin, end);
+            }
         }
         busy
     }
@@ -180,6 +186,7 @@ impl ServiceLoop {
             let _slept = sleep_until(next.min(now.saturating_add(PAUSE)));
         }
         let after = Monotonic.now();
+        self.attendance.note_sleep(now, after);
         (after >= next && next > now).then_some(next)
     }
 

@@ -2,7 +2,8 @@
 
 use super::*;
 use tailbound_enforcement::ds_freeze::LedgerSnapshot;
-use tailbound_model::Window;
+use tailbound_linux::thread::{make_current_thread_fifo, pin_current_thread};
+use tailbound_model::{Cpu, Window};
 use tailbound_reservation::window_server::FrameWindows;
 
 /// How often shares are measured where they are not what they should be: the host may stand still meanwhile.
@@ -188,4 +189,40 @@ fn what_a_donor_leaves_goes_to_the_receiver_and_nothing_else_does() {
         seen.push((asleep, busy));
     }
     panic!("{test}: {seen:#?}");
+}
+
+/// Keeps everything else from a CPU for so long, the manager included, as interrupts and hypervisors do.
+fn take_cpu_away(cpu: Cpu, length: Duration) {
+    pin_current_thread(cpu.0).expect("a CPU of ours");
+    make_current_thread_fifo(99).expect("root");
+    let until = Monotonic.now() + length;
+    while Monotonic.now() < until {}
+}
+
+#[test]
+fn an_edge_that_the_host_holds_up_is_late_by_the_host() {
+    let test = "an_edge_that_the_host_holds_up_is_late_by_the_host";
+    let _alone = crate::alone();
+    let Some(domain) = domain_for(test) else {
+        return;
+    };
+    let served = [partition(&domain, test, &[window(0, 10)])];
+    let Some(manager) = manager_for(test, &served, Detection::Automatic) else {
+        return;
+    };
+    let ledger = || manager.ledger(test).expect("served");
+    eventually("windows pass", || ledger().periods >= 3);
+    // Longer than a frame, so that the edge for which the manager sleeps is among it.
+    let away = std::thread::spawn(|| take_cpu_away(test_cpu(), FRAME + Duration::from_millis(10)));
+    away.join().expect("a thread that ends");
+    eventually("the edge is counted", || {
+        let windows = ledger().windows.expect("a partition");
+        windows.late_by_host.longest >= Duration::from_millis(5)
+    });
+    eventually("its window is counted apart", || {
+        let seen = ledger();
+        seen.stalled_periods > 0 && seen.lateness.count() + seen.stalled_periods == seen.periods
+    });
+    manager.stop().expect("stop");
+    assert!(!is_frozen(&domain));
 }

@@ -221,6 +221,7 @@ impl TestDomain {
             demoted: Vec::new(),
             windows: Vec::new(),
             slack: Vec::new(),
+            overrun_tolerance: Duration::from_millis(1),
             first_replenishment: None,
         }
     }

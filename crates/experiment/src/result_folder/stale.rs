@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use tailbound_report::{RunReport, plots};
+use tailbound_report::{RunReport, report_plots};
 
 use super::raw_name;
+use crate::SECTIONS;
 
 /// Every plot and raw file that [`super::write`] and the campaign make for `report`, relative to
 /// the result folder. The names are made here, never taken from a document's text.
 fn files(report: &RunReport) -> BTreeSet<PathBuf> {
     let mut files = BTreeSet::new();
-    for plot in plots(report) {
+    for plot in report_plots(report, &SECTIONS) {
         for suffix in ["share.svg", "share.png", "tail.svg", "tail.png"] {
             files.insert(Path::new("plots").join(format!("{}-{suffix}", plot.id)));
         }

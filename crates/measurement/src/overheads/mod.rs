@@ -198,6 +198,7 @@ impl MeasuredOverheads {
                 period: tick.period,
                 cost: tick.gaps.median.saturating_sub(self.reading),
             }),
+            ..HostOverheads::default()
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path};
 
-use super::{Check, given, isolation};
+use super::{Check, given, health, isolation};
 use crate::description::{Domain, DomainKind};
 use crate::interface::CpuSet;
 use crate::parser::KeyPath;
@@ -37,6 +37,7 @@ pub(super) fn domains(check: &mut Check<'_>) {
         instances(check, &place, name, domain);
         network_namespace(check, &place, domain);
         isolation::isolation(check, &place, name, domain);
+        health::responses(check, &place, name, domain);
         cpu_bound(check, &place, name, domain);
     }
 }

@@ -9,6 +9,7 @@ mod aperiodic;
 mod bandwidth;
 mod domains;
 mod experiment;
+mod health;
 mod hosts;
 mod interference;
 mod interrupts;

@@ -61,6 +61,8 @@ pub(super) fn windows(
     }
     let host = domain.and_then(|domain| check.description.host_of(domain));
     let frame = host.and_then(|(_, host)| host.major_frame);
+    let switch = host.map(|(_, host)| host.overheads.window_begin());
+    longer_than(check, &here, reservation, switch.unwrap_or_default());
     in_order(check, &here, reservation, frame);
 }
 
@@ -78,6 +80,22 @@ fn instead_of_budgets(check: &mut Check<'_>, place: &KeyPath, reservation: &Rese
             "a time partition gets its windows, in each major frame of the host",
             format!("leave `{key}` out, or choose a back end with budgets"),
         );
+    }
+}
+
+/// Complains of windows that leave their programs nothing.
+fn longer_than(check: &mut Check<'_>, here: &KeyPath, reservation: &Reservation, switch: Duration) {
+    for (index, window) in reservation.windows.iter().enumerate() {
+        if window.length <= switch && !window.length.is_zero() {
+            check.error(
+                &here.index(index).key("length"),
+                format!(
+                    "the window of {} is over when its partition has been switched to, which takes {switch}",
+                    window.length
+                ),
+                "lengthen it, or correct `overheads` of the host",
+            );
+        }
     }
 }
 

@@ -217,6 +217,9 @@ fn options(check: &mut Check<'_>, place: &KeyPath, reservation: &Reservation) {
     if let Some(burst) = reservation.options.burst {
         burst_within_budget(check, &here.key("burst"), burst, reservation.budget);
     }
+    if let Some(tolerance) = reservation.options.overrun_tolerance {
+        check.above_zero(&here.key("overrun_tolerance"), "the tolerance", tolerance);
+    }
     let BackendOptions { weight, idle, .. } = reservation.options;
     if weight.is_some() && idle == Some(true) {
         check.error(

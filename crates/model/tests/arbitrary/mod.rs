@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use tailbound_model::{
     AgentDescription, AgentLink, AgentPlace, Arrivals, BackendKind, BackendOptions, Bin,
     BudgetScope, Builtin, ChangePolicy, Cpu, CpuWeight, DatabaseLogin, Description, Domain,
-    DomainKind, ExecutionTime, Experiment, Gaps, Host, Interference, InterferenceKind,
+    DomainKind, ExecutionTime, Experiment, Gaps, Health, Host, Interference, InterferenceKind,
     InterruptHandling, LaterDistance, LocalMode, Metric, Mode, ModeChanges, NiceValue, Percent,
     PercentagePoints, Percentile, Placement, PoissonState, Precedence, Priority, Protocol,
     ReceiveContext, Request, RequestsMeanwhile, Reservation, Scheduling, Sections, Service, Slo,
@@ -331,10 +331,22 @@ fn synthetic_domain() -> impl Strategy<Value = Domain> {
 
 fn command_domain() -> impl Strategy<Value = Domain> {
     let command = vec("[^\u{0}]{1,20}", 1..4);
-    (reservation(), command).prop_map(|(reservation, command)| Domain {
-        command,
-        reservation: Some(reservation),
-        ..domain(BTreeSet::new())
+    (reservation(), command, option::of(health())).prop_map(|(reservation, command, health)| {
+        Domain {
+            command,
+            reservation: Some(reservation),
+            health,
+            ..domain(BTreeSet::new())
+        }
+    })
+}
+
+/// Responses go with systems without modes; `good/host.toml` has some.
+fn health() -> impl Strategy<Value = Health> {
+    (1..1000_u32, length()).prop_map(|(restarts, interval)| Health {
+        restarts,
+        interval,
+        ..Health::default()
     })
 }
 
@@ -370,6 +382,8 @@ fn reservation() -> impl Strategy<Value = Reservation> {
                 weight: (backend == Weight && has_options)
                     .then_some(CpuWeight(u32::from(priority) * 100)),
                 idle: (backend == Weight && !has_options).then_some(priority % 3 == 0),
+                // That of windows.
+                overrun_tolerance: None,
             },
         }
     })

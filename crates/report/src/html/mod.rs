@@ -9,7 +9,7 @@ mod sections;
 mod sizing;
 
 use crate::schedule::{self, SchedulePicture};
-use crate::{ReportSection, RunReport, plots, tables, timeline};
+use crate::{ReportSection, RunReport, report_plots, tables, timeline};
 
 pub(crate) use escape::escaped;
 pub(crate) use page::{Page, PageScript, facts};
@@ -27,7 +27,7 @@ pub fn render_html(
     sections: &[&dyn ReportSection],
     schedules: &[SchedulePicture],
 ) -> String {
-    let plots = plots(report);
+    let plots = report_plots(report, sections);
     let tables = tables(report, sections);
     let pictures = sections.iter().filter_map(|one| one.pictures(report));
     let content: String = [

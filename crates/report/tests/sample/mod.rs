@@ -211,6 +211,7 @@ fn variants() -> [VariantResult; 3] {
         overrun_max_ns: 187_000,
         held_ns: 0,
         manager_ns: 96_000_000,
+        windows: None,
     };
     let reserved = vec![run(deferrable, 1, Some(ledger))];
     let dedicated = vec![

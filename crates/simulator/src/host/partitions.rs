@@ -28,7 +28,9 @@ impl SimulatedSubsystem for PartitionWindows {
         };
         let receiver = group.domain.as_deref().unwrap_or_default();
         let slack = mapping.description.slack_of(receiver);
-        let windows = reservation.windows.clone();
+        let slack = mapping.host.opened_windows(&slack);
+        // Decisions and context switches are the engine's.
+        let windows = mapping.host.opened_windows(&reservation.windows);
         // Windows without slack have nobody else in them; with it, the priorities say who comes first.
         if !slack.is_empty() || !reservation.slack.is_empty() {
             group.rank = mapping.rank_of(reservation, None, frame);

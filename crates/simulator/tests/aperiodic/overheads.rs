@@ -40,6 +40,7 @@ fn costly(system: &System, switch: u64, look: u64, policy: u64) -> System {
                 cost: ns(look.min(3)),
             }),
             interrupt: ns(switch / 2),
+            ..HostOverheads::default()
         },
         costs: AperiodicCosts {
             replenishment: ns(policy),

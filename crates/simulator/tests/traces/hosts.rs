@@ -74,6 +74,7 @@ fn overheads() -> impl Strategy<Value = HostOverheads> {
                 period: ns(period),
                 cost: ns(1),
             }),
+            ..HostOverheads::default()
         },
     );
     prop_oneof![Just(HostOverheads::default()), some]

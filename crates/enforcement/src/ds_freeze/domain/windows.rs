@@ -1,11 +1,11 @@
 //! A time partition in the manager's hands: opened and closed by the clock.
 
-use tailbound_reservation::metered_server::ClosedPeriod;
-use tailbound_reservation::window_server::{FrameWindows, WindowServer};
+use tailbound_reservation::edge_delay::{Attendance, DelayCause};
+use tailbound_reservation::window_server::{CompleteWindow, FrameWindows, WindowServer};
 use tailbound_time::{Duration, Instant};
 
 use super::usage_meter::UsageMeter;
-use super::{STALL, ServedDomain, ServedState};
+use super::{ServedDomain, ServedState};
 use crate::ds_freeze::error::ManagerError;
 
 /// The server of a domain with windows; none for one without.
@@ -38,30 +38,38 @@ impl ServedState {
     }
 
     /// Opens or closes what is due.
-    pub(super) fn serve_windows(&mut self, now: Instant) {
+    pub(super) fn serve_windows(&mut self, now: Instant, attendance: &Attendance) {
         let used = self.used();
         self.escape.look(now, self.used_before);
         let Some(windows) = &mut self.windows else {
             return;
         };
-        let (switch, complete) = windows.advance(now, used);
-        if let Some(closed) = complete {
-            self.enter_window(&closed);
+        let step = windows.advance(now, used);
+        let delay = step.edge.map(|edge| attendance.delay(edge, now));
+        let cause = delay.and_then(|delay| delay.cause());
+        if let (Some(delay), Some(cause)) = (delay, cause) {
+            self.ledger.note_late_edge(cause, delay.total());
         }
+        let by_host = cause == Some(DelayCause::Host);
+        if let Some(complete) = step.complete {
+            self.enter_window(&complete, by_host && step.ended);
+        }
+        self.stalled |= by_host;
         self.next_look = None;
         if self.held_since.is_some() {
             // The end of that asks the windows again.
             return;
         }
-        if let Some(switch) = switch {
+        if let Some(switch) = step.switch {
             self.switch(switch, now);
         }
     }
 
-    /// Enters a window that has passed. A manager that came late to its begin or its end was held up by the host.
-    fn enter_window(&mut self, closed: &ClosedPeriod) {
-        let late = closed.skipped > 0 || closed.lateness() > STALL || closed.overrun > STALL;
-        self.ledger.enter(closed, self.stalled || late);
+    /// Enters a window that has passed. `late_end`: the host held the manager up at its end.
+    fn enter_window(&mut self, complete: &CompleteWindow, late_end: bool) {
+        self.ledger
+            .enter(&complete.period, self.stalled || late_end);
+        self.ledger.note_window(complete);
         self.stalled = false;
     }
 

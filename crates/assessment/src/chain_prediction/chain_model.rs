@@ -1,0 +1,563 @@
+//! The laws of a chain's delays, from a description.
+
+use std::cmp::Ordering;
+
+use tailbound_analysis::chains::estimate::{
+    EstimatedStage, JobRelease, OpenTime, PeriodicWork, PointMasses,
+};
+use tailbound_analysis::schedulability::priority_assignment::described_rank;
+use tailbound_model::{
+    Arrivals, Bin, Builtin, ContinuousLaw, CpuPromise, Description, Domain, ExecutionTime,
+    InputFiles, Placement, Reservation, Task, Window,
+};
+use tailbound_time::Duration;
+use tailbound_topics::{Chain, ChainLink, ReadRule, TaskName, Topics};
+
+/// The largest share of the time open to a task for jobs that the prediction leaves out.
+const MOST_LEFT_OUT: f64 = 0.1;
+
+/// The longest way of messages that release each other.
+const LONGEST_RELEASE: usize = 64;
+
+/// A chain as its estimate takes it.
+pub(super) struct ModeledChain {
+    /// The tasks in the order of the data.
+    pub stages: Vec<EstimatedStage>,
+    /// What is taken for granted beside the assumptions of the method.
+    pub assumptions: Vec<String>,
+}
+
+/// A deployed description of which chains are predicted.
+pub(super) struct ChainModel<'a> {
+    description: &'a Description,
+    inputs: &'a InputFiles,
+    topics: Topics,
+}
+
+/// The jobs that come before those of a task, or may.
+#[derive(Default)]
+struct Company {
+    /// Periodic tasks with higher priorities.
+    above: Vec<PeriodicWork>,
+    /// The share of the CPU that they take.
+    above_share: f64,
+    /// Other tasks of which jobs may come before, and the share of the CPU that they take.
+    beside: Vec<TaskName>,
+    beside_share: f64,
+}
+
+/// The claim of a domain on its CPU.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CpuClaim {
+    /// Windows of a frame.
+    Windows,
+    /// All the time that higher priorities leave.
+    Priority,
+    /// All the time.
+    WholeCpu,
+    /// A budget, or a cap.
+    Budget,
+    /// None.
+    Rest,
+}
+
+impl CpuClaim {
+    fn of(reservation: Option<&Reservation>) -> Self {
+        let Some(backend) = reservation.map(|reservation| reservation.backend) else {
+            return Self::Rest;
+        };
+        if backend.has_windows() {
+            Self::Windows
+        } else if backend.is_real_time_without_budget() {
+            Self::Priority
+        } else if backend.has_budget() {
+            Self::Budget
+        } else {
+            match backend.promise() {
+                CpuPromise::WholeCpus => Self::WholeCpu,
+                CpuPromise::Budget => Self::Budget,
+                CpuPromise::Nothing => Self::Rest,
+            }
+        }
+    }
+}
+
+/// The place of another task relative to a task of a chain.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CpuOrder {
+    Above,
+    Beside,
+    Below,
+}
+
+impl<'a> ChainModel<'a> {
+    pub(super) fn of(description: &'a Description, inputs: &'a InputFiles) -> Self {
+        Self {
+            description,
+            inputs,
+            topics: description.section(),
+        }
+    }
+
+    /// The stages of a chain, or why the method does not hold for it.
+    pub(super) fn chain(&self, name: &str, chain: &Chain) -> Result<ModeledChain, String> {
+        let links = chain.links(&self.topics);
+        let links = links.map_err(|fault| format!("`chains.{name}.path`: {fault}"))?;
+        let mut modeled = ModeledChain {
+            stages: Vec::new(),
+            assumptions: Vec::new(),
+        };
+        let first = links.first().map(|link| &link.publisher);
+        let first = first.ok_or_else(|| format!("`chains.{name}.path` has no tasks"))?;
+        self.push(first, None, &mut modeled)?;
+        for link in &links {
+            self.push(&link.subscriber, Some(link), &mut modeled)?;
+        }
+        // Tasks of one host say the same of it.
+        modeled.assumptions.sort();
+        modeled.assumptions.dedup();
+        Ok(modeled)
+    }
+
+    fn push(
+        &self,
+        name: &TaskName,
+        link: Option<&ChainLink>,
+        modeled: &mut ModeledChain,
+    ) -> Result<(), String> {
+        let (domain, task) = self.task(name)?;
+        check_task(name, domain, task)?;
+        let release = match link {
+            Some(link) => self.release_of_reader(name, task, link)?,
+            None => self.clock(name, task)?,
+        };
+        let delay = link.and_then(|link| self.topics.0.get(&link.topic)?.delay);
+        let delay = delay.unwrap_or_default();
+        let execution = self.law(name)?;
+        let supplied = self.supplied(name, domain)?;
+        let company = self.company(name, domain, task)?;
+        let open_share = supplied.share();
+        let own_share = self.rate(name, 0)? * execution.mean().as_secs_f64();
+        let asked = own_share + company.above_share + company.beside_share;
+        if asked >= open_share {
+            return Err(format!(
+                "`{}`: the task, and those that may come before it, ask for {:.1}% of the CPU, and {:.1}% is there for them: raise \
+                 the windows, or lower rates or execution times",
+                key(name, "execution_time"),
+                asked * 100.0,
+                open_share * 100.0
+            ));
+        }
+        if company.beside_share > MOST_LEFT_OUT * open_share {
+            return Err(format!(
+                "`{}`: jobs of {} may come before those of {name}, and take {:.1}% of the time that is open to it; only periodic \
+                 tasks with higher priorities are predicted; `tailbound simulate` answers for others",
+                domain_key(name, "scheduling"),
+                names(&company.beside),
+                company.beside_share / open_share * 100.0
+            ));
+        }
+        if !company.beside.is_empty() {
+            modeled.assumptions.push(format!(
+                "jobs of {name} never wait for those of {}, which take {:.2}% of the CPU",
+                names(&company.beside),
+                company.beside_share * 100.0
+            ));
+        }
+        let open = supplied.behind(&company.above).ok_or_else(|| {
+            format!(
+                "`{}`: the tasks with higher priorities leave no time, or have too many jobs in their hyperperiod",
+                key(name, "priority")
+            )
+        })?;
+        modeled.assumptions.extend(self.host_costs(domain));
+        if !company.above.is_empty() {
+            let means = "tasks with higher priorities take their mean execution times";
+            modeled
+                .assumptions
+                .push(format!("of the tasks that {name} waits for: {means}"));
+        }
+        modeled.stages.push(EstimatedStage {
+            release,
+            open,
+            execution,
+            delay: PointMasses::uniform(delay.least, delay.most),
+        });
+        Ok(())
+    }
+
+    /// The keys of a host that cost CPU time, which the method leaves out.
+    fn host_costs(&self, domain: &Domain) -> Option<String> {
+        let (name, host) = self.description.host_of(domain)?;
+        let keys = [
+            ("overheads", !host.overheads.is_free()),
+            ("interference", !host.interference.is_empty()),
+            ("speeds", host.speeds.iter().any(|speed| *speed != 100)),
+        ];
+        let keys = keys.iter().filter(|(_, is_there)| *is_there);
+        let keys: Vec<String> = keys.map(|(key, _)| format!("hosts.{name}.{key}")).collect();
+        let keys = keys.join(" and ");
+        (!keys.is_empty()).then(|| format!("of {keys}, only the begins of windows cost time"))
+    }
+
+    fn task(&self, name: &TaskName) -> Result<(&'a Domain, &'a Task), String> {
+        let domain = self.description.domains.get(&name.domain);
+        let task = domain.and_then(|domain| Some((domain, domain.tasks.get(&name.task)?)));
+        task.ok_or_else(|| format!("task {name} does not run in this variant"))
+    }
+
+    /// The releases of a task that reads the topic of a link.
+    fn release_of_reader(
+        &self,
+        name: &TaskName,
+        task: &Task,
+        link: &ChainLink,
+    ) -> Result<JobRelease, String> {
+        let topic = self.topics.0.get(&link.topic);
+        if topic.is_some_and(|topic| topic.publishers.len() > 1) {
+            return Err(format!(
+                "`topics.{}.publishers`: the messages of several publishers displace each other; `tailbound simulate` answers for \
+                 them",
+                link.topic
+            ));
+        }
+        if link.reads == ReadRule::Released {
+            return Ok(JobRelease::Message);
+        }
+        if let Some((other, _)) = self.topics.releasing(name) {
+            return Err(format!(
+                "`topics.{other}.released`: messages of another topic release {name}, which reads the newest message of `{}` then; \
+                 `tailbound simulate` answers for that",
+                link.topic
+            ));
+        }
+        match self.clock(name, task)? {
+            JobRelease::Sporadic { .. } => Err(format!(
+                "`{}`: a task behind the first one reads the newest message at sporadic times; give it periodic arrivals, or have \
+                 messages release it",
+                key(name, "arrivals")
+            )),
+            clock => Ok(clock),
+        }
+    }
+
+    fn clock(&self, name: &TaskName, task: &Task) -> Result<JobRelease, String> {
+        if !task.jitter.is_zero() {
+            return Err(format!(
+                "`{}`: jitter of releases is not predicted; `tailbound simulate` draws it",
+                key(name, "jitter")
+            ));
+        }
+        if let Some((topic, _)) = self.topics.releasing(name) {
+            return Err(format!(
+                "`topics.{topic}.released`: the chain begins at {name}, which has no clock of its own"
+            ));
+        }
+        match task.arrivals {
+            Arrivals::Periodic { period, offset } => Ok(JobRelease::Periodic { period, offset }),
+            Arrivals::Sporadic {
+                min_gap, max_gap, ..
+            } => Ok(JobRelease::Sporadic {
+                least_gap: min_gap,
+                longest_gap: max_gap,
+            }),
+            _ => Err(format!(
+                "`{}`: only periodic and sporadic arrivals are predicted; `tailbound simulate` answers for others",
+                key(name, "arrivals")
+            )),
+        }
+    }
+
+    /// The law of the execution times of a task.
+    fn law(&self, name: &TaskName) -> Result<PointMasses, String> {
+        let (_, task) = self.task(name)?;
+        let unknown = |why: &str| format!("`{}`: {why}", key(name, "execution_time"));
+        let time = &task.execution_time;
+        if let Some(law) = ContinuousLaw::of(time) {
+            return Ok(PointMasses::of_quantiles(|share| {
+                law.exceeded_by(1.0 - share)
+            }));
+        }
+        match time {
+            ExecutionTime::Constant { value } | ExecutionTime::Uniform { min: value, .. } => {
+                Ok(PointMasses::constant(*value))
+            }
+            ExecutionTime::Calibrated {
+                expected: Some(value),
+            } => Ok(PointMasses::constant(*value)),
+            ExecutionTime::Calibrated { expected: None } => Err(unknown(
+                "the execution time is not known before a calibration; give `expected`",
+            )),
+            ExecutionTime::Samples { file } => {
+                let samples = self.inputs.samples(file).unwrap_or_default();
+                let total: u64 = samples.iter().map(|sample| sample.count).sum();
+                let at = |share: f64| {
+                    let rank = (share * total as f64) as u64;
+                    let mut seen = 0;
+                    let sample = samples.iter().find(|sample| {
+                        seen += sample.count;
+                        seen > rank
+                    });
+                    sample
+                        .or(samples.last())
+                        .map_or(Duration::ZERO, |it| it.value)
+                };
+                match total {
+                    0 => Err(unknown("the file has no samples")),
+                    _ => Ok(PointMasses::of_quantiles(at)),
+                }
+            }
+            ExecutionTime::Histogram { bins, file } => {
+                let of_file = file.as_ref().and_then(|file| self.inputs.histogram(file));
+                let bins = of_file.unwrap_or(bins);
+                let law = histogram(bins).ok_or_else(|| unknown("the histogram is empty"))?;
+                Ok(law)
+            }
+            _ => Err(unknown("execution times of a trace are not predicted")),
+        }
+    }
+
+    /// The times at which the CPU is there for the domain of a task.
+    fn supplied(&self, name: &TaskName, domain: &Domain) -> Result<OpenTime, String> {
+        let reservation = domain.reservation.as_ref();
+        let host = self.description.host_of(domain);
+        let (host_name, host) =
+            host.ok_or_else(|| format!("domain {} has no host", name.domain))?;
+        if host.placement == Placement::Global {
+            return Err(format!(
+                "`hosts.{host_name}.placement`: tasks that change CPUs are not predicted; `tailbound simulate` answers for them"
+            ));
+        }
+        if self.description.vcpus_of(domain) != 1 {
+            return Err(format!(
+                "`{}`: a domain with several CPUs is not predicted; give it one, or `tailbound simulate`",
+                domain_key(name, "reservation.cpus")
+            ));
+        }
+        match CpuClaim::of(reservation) {
+            CpuClaim::Windows => {
+                let windows = reservation.map_or(&[][..], |reservation| &reservation.windows);
+                let frame = host.major_frame.unwrap_or_default();
+                let begin = host.overheads.window_begin();
+                let windows = windows.iter().filter_map(|window| window.behind(begin));
+                let windows: Vec<Window> = windows.collect();
+                OpenTime::windows(frame, &windows).ok_or_else(|| {
+                    format!(
+                        "`{}`: the windows are no part of the major frame",
+                        domain_key(name, "reservation.windows")
+                    )
+                })
+            }
+            CpuClaim::Priority | CpuClaim::WholeCpu | CpuClaim::Rest => Ok(OpenTime::always()),
+            CpuClaim::Budget => Err(format!(
+                "`{}`: on a budget chains are not predicted, only in time partitions, under real-time priorities, and on CPUs of \
+                 their own; `tailbound simulate` answers for others",
+                domain_key(name, "reservation.backend")
+            )),
+        }
+    }
+
+    /// The tasks that come before those of a domain on its CPU, or may.
+    fn company(&self, name: &TaskName, domain: &Domain, task: &Task) -> Result<Company, String> {
+        let mut company = Company::default();
+        let others = self.description.domains.iter();
+        for (other_name, other) in others {
+            let precedence = if *other_name == name.domain {
+                None
+            } else {
+                match self.precedence(name, domain, (other_name, other))? {
+                    CpuOrder::Below => continue,
+                    precedence => Some(precedence),
+                }
+            };
+            for (task_name, one) in &other.tasks {
+                let own = TaskName {
+                    domain: other_name.clone(),
+                    task: task_name.clone(),
+                };
+                if own == *name {
+                    continue;
+                }
+                let precedence = precedence.unwrap_or_else(|| within(domain, task, one));
+                self.add(&mut company, own, one, precedence)?;
+            }
+        }
+        Ok(company)
+    }
+
+    fn add(
+        &self,
+        company: &mut Company,
+        name: TaskName,
+        task: &Task,
+        precedence: CpuOrder,
+    ) -> Result<(), String> {
+        let work = self.law(&name)?.mean();
+        let share = self.rate(&name, 0)? * work.as_secs_f64();
+        let by_clock = self.topics.releasing(&name).is_none() && task.clients == 1;
+        match (precedence, &task.arrivals) {
+            (CpuOrder::Below, _) => {}
+            (CpuOrder::Above, Arrivals::Periodic { period, offset }) if by_clock => {
+                company.above_share += share;
+                company.above.push(PeriodicWork {
+                    period: *period,
+                    offset: *offset,
+                    work,
+                });
+            }
+            _ => {
+                company.beside_share += share;
+                company.beside.push(name);
+            }
+        }
+        Ok(())
+    }
+
+    /// The place of another domain on the CPU of a task.
+    fn precedence(
+        &self,
+        name: &TaskName,
+        domain: &Domain,
+        (other_name, other): (&str, &Domain),
+    ) -> Result<CpuOrder, String> {
+        let host = |domain: &Domain| {
+            self.description
+                .host_of(domain)
+                .map(|(name, _)| name.to_owned())
+        };
+        let cpus = self.description.cpus_of(domain);
+        let is_elsewhere =
+            host(domain) != host(other) || self.description.cpus_of(other).is_disjoint(&cpus);
+        let priority = |domain: &Domain| domain.reservation.as_ref().map(|held| held.priority);
+        let own = CpuClaim::of(domain.reservation.as_ref());
+        let theirs = CpuClaim::of(other.reservation.as_ref());
+        // A partition has its windows for itself.
+        if is_elsewhere || own == CpuClaim::Windows || self.is_idle(other_name, other) {
+            return Ok(CpuOrder::Below);
+        }
+        let refuse = |what: &str| {
+            Err(format!(
+                "`domains.{other_name}.reservation`: the domain shares the CPU of {name}, {what}; `tailbound simulate` answers for \
+                 that"
+            ))
+        };
+        match (own, theirs) {
+            (CpuClaim::Priority, CpuClaim::Priority) if self.has_services(other_name) => {
+                refuse("and its services have requests")
+            }
+            (CpuClaim::Priority, CpuClaim::Priority) => {
+                Ok(match priority(other).cmp(&priority(domain)) {
+                    Ordering::Greater => CpuOrder::Above,
+                    Ordering::Equal => CpuOrder::Beside,
+                    Ordering::Less => CpuOrder::Below,
+                })
+            }
+            (CpuClaim::Priority | CpuClaim::WholeCpu, CpuClaim::Rest) => Ok(CpuOrder::Below),
+            (CpuClaim::Rest, CpuClaim::Rest) => {
+                refuse("on which nothing is reserved for either of the two")
+            }
+            _ => refuse("which is only predicted for real-time priorities"),
+        }
+    }
+
+    /// Whether nothing says that a domain asks for CPU time.
+    fn is_idle(&self, name: &str, domain: &Domain) -> bool {
+        let runs = domain.cpu_bound || domain.builtin == Some(Builtin::CpuHog);
+        !runs && domain.tasks.is_empty() && !self.has_services(name)
+    }
+
+    fn has_services(&self, domain: &str) -> bool {
+        let mut services = self.description.services.values();
+        services.any(|service| service.domain == domain)
+    }
+
+    /// The jobs of a task in a second: those of its clock, or the messages that release it.
+    fn rate(&self, name: &TaskName, depth: usize) -> Result<f64, String> {
+        let (_, task) = self.task(name)?;
+        let releasing = self.topics.releasing(name);
+        let Some((_, topic)) = releasing.filter(|_| depth < LONGEST_RELEASE) else {
+            let rate = task.mean_rate();
+            let rate = rate.ok_or_else(|| {
+                format!(
+                    "`{}`: the jobs in a second are not known",
+                    key(name, "arrivals")
+                )
+            });
+            return Ok(rate?.as_per_second());
+        };
+        let publishers = topic.publishers.iter();
+        let publishers = publishers.filter_map(|publisher| TaskName::parse(publisher));
+        publishers.map(|one| self.rate(&one, depth + 1)).sum()
+    }
+}
+
+/// Refuses a task, or its domain, of which the method leaves out a key.
+fn check_task(name: &TaskName, domain: &Domain, task: &Task) -> Result<(), String> {
+    let refused = [
+        ("clients", task.clients > 1),
+        ("blocking", !task.blocking.is_zero()),
+        ("boost", task.boost.is_some()),
+        ("sections", !task.sections.is_empty()),
+    ];
+    if let Some((what, _)) = refused.iter().find(|(_, is_there)| *is_there) {
+        return Err(format!(
+            "`{}` is not predicted; `tailbound simulate` answers for it",
+            key(name, what)
+        ));
+    }
+    let refused = [
+        ("inside", domain.inside.is_some()),
+        ("aperiodic", domain.aperiodic.is_some()),
+        ("instances", domain.instances > 1),
+        ("preemptive", !domain.preemptive && domain.tasks.len() > 1),
+    ];
+    match refused.iter().find(|(_, is_there)| *is_there) {
+        Some((what, _)) => Err(format!(
+            "`{}` is not predicted; `tailbound simulate` may answer for it",
+            domain_key(name, what)
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The law of a histogram: a bin by its count, and any time within it with the same probability.
+fn histogram(bins: &[Bin]) -> Option<PointMasses> {
+    let total: u64 = bins.iter().map(|bin| bin.count).sum();
+    let at = |share: f64| {
+        let mut rank = share * total as f64;
+        for bin in bins {
+            let count = bin.count as f64;
+            if rank < count {
+                let width_ns = bin.to.saturating_sub(bin.from).as_nanos() as f64;
+                let into_ns = (width_ns * rank / count).round() as u64;
+                return bin.from.saturating_add(Duration::from_nanos(into_ns));
+            }
+            rank -= count;
+        }
+        bins.last().map_or(Duration::ZERO, |bin| bin.to)
+    };
+    (total > 0).then(|| PointMasses::of_quantiles(at))
+}
+
+/// The place of another task of the same domain.
+fn within(domain: &Domain, task: &Task, other: &Task) -> CpuOrder {
+    let rank = |task| described_rank(domain.scheduling, task);
+    match (rank(other), rank(task)) {
+        (Some(theirs), Some(own)) if theirs < own => CpuOrder::Above,
+        (Some(theirs), Some(own)) if theirs > own => CpuOrder::Below,
+        _ => CpuOrder::Beside,
+    }
+}
+
+fn key(name: &TaskName, key: &str) -> String {
+    format!("domains.{}.tasks.{}.{key}", name.domain, name.task)
+}
+
+fn domain_key(name: &TaskName, key: &str) -> String {
+    format!("domains.{}.{key}", name.domain)
+}
+
+fn names(tasks: &[TaskName]) -> String {
+    let names: Vec<String> = tasks.iter().map(TaskName::to_string).collect();
+    names.join(", ")
+}

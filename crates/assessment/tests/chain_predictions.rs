@@ -1,0 +1,367 @@
+//! Predicted chains against simulated ones, and what keeps a chain from being predicted.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use tailbound_assessment::AssessmentError;
+use tailbound_assessment::chain_prediction::{ChainPrediction, predict_chains};
+use tailbound_assessment::simulation::{SimulationQuery, simulate};
+use tailbound_distribution::{Distribution, Evidence};
+use tailbound_model::{Description, InputFiles};
+use tailbound_simulator::host::{HostQuery, simulate_host};
+use tailbound_time::Duration;
+
+/// The probability with which a correct law fails a case of these tests; seeds are fixed.
+const FALSE_ALARM: f64 = 1e-3;
+/// The shares that the method cuts a law into: a law moves less than half of one of them across a boundary.
+const SHARE: f64 = 1.0 / 96.0;
+/// The parts of a range within which the method joins points.
+const PARTS: f64 = 512.0;
+
+fn description(text: &str) -> Description {
+    let checked = tailbound_analysis::FORMAT.check(text, "random.toml");
+    assert!(
+        !checked.problems.has_errors(),
+        "{}\n{text}",
+        checked.problems
+    );
+    checked.description.unwrap()
+}
+
+fn predicted(text: &str, variant: Option<&str>) -> Vec<ChainPrediction> {
+    predict_chains(&description(text), &InputFiles::default(), variant).unwrap()
+}
+
+/// The data ages, those at the output, and the reaction times of the first chain in a simulation.
+fn simulated(text: &str, seed: u64, seconds: u64) -> [Distribution; 3] {
+    let query = SimulationQuery {
+        mode: None,
+        variant: None,
+        seed: Some(seed),
+        warm_up: Duration::from_secs(1),
+        duration: Duration::from_secs(seconds),
+    };
+    let one_host = |query: &HostQuery<'_>| Ok::<_, AssessmentError>(simulate_host(query).unwrap());
+    let answer = simulate(&description(text), &InputFiles::default(), &query, one_host).unwrap();
+    let times = answer.chains.into_iter().next().unwrap().outcome.unwrap();
+    [
+        times.data_age,
+        times.data_age_at_output,
+        times.reaction_time,
+    ]
+}
+
+/// The largest distance in probability of two laws, where times may be off by `apart`.
+fn distance(sample: &Distribution, law: &Distribution, apart: Duration) -> f64 {
+    let times = sample.samples();
+    let count = times.len() as f64;
+    let each = times.iter().enumerate().map(|(index, at)| {
+        let (before, until) = (index as f64 / count, (index + 1) as f64 / count);
+        let longest = law.cdf(at.saturating_add(apart)).0;
+        let least = match at.saturating_sub(apart) {
+            Duration::ZERO => 0.0,
+            at => law.cdf(at.saturating_sub(Duration::from_nanos(1))).0,
+        };
+        // Of equal samples only the first and the last one say something.
+        let is_first = index == 0 || times[index - 1] < *at;
+        let is_last = times.get(index + 1).is_none_or(|next| next > at);
+        let above = if is_last { until - longest } else { 0.0 };
+        let below = if is_first { least - before } else { 0.0 };
+        above.max(below)
+    });
+    each.fold(0.0, f64::max)
+}
+
+/// The distance from its law that a sample exceeds with [`FALSE_ALARM`]: the inequality of Dvoretzky, Kiefer and Wolfowitz in
+/// Bretagnolle's form for values of different laws, in each of the interleaved samples that have nothing in common. Values as far
+/// apart as the longest one share no job.
+fn noise(sample: &Distribution, seconds: u64) -> f64 {
+    let times = sample.samples();
+    let between = seconds as f64 / times.len() as f64;
+    let longest = times.last().unwrap().as_secs_f64();
+    let apart = (longest / between).ceil() + 1.0;
+    let whole = (2.0 * std::f64::consts::E * apart / FALSE_ALARM).ln();
+    (whole * apart / (2.0 * times.len() as f64)).sqrt()
+}
+
+/// A chain of partitions with one task each: the first has a clock, the others have one or are released.
+fn random_chain(seed: u64) -> (String, usize) {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut draw = |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    };
+    let tasks = 2 + draw(3);
+    let sporadic = draw(3) == 0;
+    let mut text =
+        "schema_version = 1\nname = \"random\"\n[hosts.h]\ncpus = [0, 1]\nhousekeeping = [0]\n\
+                    major_frame = \"10ms\"\n"
+            .to_owned();
+    let mut places: Vec<u64> = (0..tasks).collect();
+    for index in 0..places.len() {
+        let other = draw(tasks) as usize;
+        places.swap(index, other);
+    }
+    let mut laws = 0;
+    for (task, place) in places.iter().enumerate() {
+        // Jobs end within a frame of their release, and messages are further apart.
+        let (offset, length) = (place * 2400, 800 + draw(1400));
+        let longest = 100 + draw(length * 3 / 4);
+        let least = 50 + draw(longest - 50);
+        let released = task > 0 && draw(2) == 0;
+        // Sporadic gaps vary by the longest period, so that the phase of each release is a new one.
+        let arrivals = match (task, sporadic) {
+            _ if released => {
+                "{ kind = \"sporadic\", min_gap = \"1ms\", max_gap = \"1s\" }".to_owned()
+            }
+            (0, true) => {
+                "{ kind = \"sporadic\", min_gap = \"25ms\", max_gap = \"125ms\" }".to_owned()
+            }
+            _ => {
+                let period = [20, 50, 100][draw(3) as usize];
+                let offset = draw(10_000);
+                format!(
+                    "{{ kind = \"periodic\", period = \"{period}ms\", offset = \"{offset}us\" }}"
+                )
+            }
+        };
+        writeln!(
+            text,
+            "[domains.d{task}]\nkind = \"process\"\n\
+             reservation = {{ backend = \"time-partitions\", cpus = [1], windows = [{{ offset = \"{offset}us\", length = \"{length}us\" \
+             }}] }}\n[domains.d{task}.tasks.t]\narrivals = {arrivals}\ndeadline = \"20ms\"\n\
+             execution_time = {{ kind = \"uniform\", min = \"{least}us\", max = \"{longest}us\" }}"
+        )
+        .unwrap();
+        if task > 0 {
+            let takes = if released { "released" } else { "subscribers" };
+            let most = draw(3000);
+            writeln!(
+                text,
+                "[topics.t{task}]\npublishers = [\"d{}/t\"]\n{takes} = [\"d{task}/t\"]\nsize = 8\nquality = {{ history = 16 }}\n\
+                 delay = {{ least = \"{}us\", most = \"{most}us\" }}",
+                task - 1,
+                draw(most + 1)
+            )
+            .unwrap();
+        }
+        laws += 2;
+    }
+    (text + &path_of(tasks), laws)
+}
+
+/// The chain over all tasks, and the one variant.
+fn path_of(tasks: u64) -> String {
+    let path: Vec<String> = (0..tasks).map(|task| format!("\"d{task}/t\"")).collect();
+    format!(
+        "[chains.c]\npath = [{}]\ndata_age = \"1s\"\n[[experiment.variants]]\nname = \"as-described\"\n",
+        path.join(", ")
+    )
+}
+
+#[test]
+fn predicted_chains_have_the_laws_of_simulated_ones() {
+    let seconds = 100;
+    let (mut released, mut sporadic, mut cut, mut widest): (u32, u32, u32, f64) = (0, 0, 0, 0.0);
+    for seed in 1..=24 {
+        let (text, laws) = random_chain(seed);
+        let prediction = predicted(&text, None).remove(0);
+        assert_eq!(prediction.refused, None, "{text}");
+        released += u32::from(text.contains("released"));
+        sporadic += u32::from(text.contains("125ms"));
+        cut += u32::from(text.contains("subscribers"));
+        let samples = simulated(&text, seed, seconds);
+        for (sample, time) in samples.iter().zip(&prediction.times) {
+            let law = &time.distribution;
+            assert_eq!(law.provenance.evidence, Evidence::Estimate);
+            let range = law
+                .max()
+                .unwrap()
+                .low
+                .saturating_sub(law.min().unwrap().low);
+            let apart = Duration::from_secs_f64_nearest(range.as_secs_f64() * laws as f64 / PARTS);
+            let off = distance(sample, law, apart);
+            let allowed = noise(sample, seconds) + laws as f64 * SHARE / 2.0;
+            assert!(
+                off <= allowed,
+                "{} of seed {seed}: {off} > {allowed}\n{text}",
+                time.name
+            );
+            widest = widest.max(allowed);
+        }
+    }
+    let kinds = (released, sporadic, cut);
+    assert!(released > 5 && sporadic > 3 && cut > 5, "{kinds:?}");
+    assert!(widest < 0.25, "the widest allowance is {widest}");
+}
+
+/// The percentiles of examples in 60 s of simulation, and as they are predicted.
+#[test]
+fn examples_have_the_percentiles_that_are_predicted() {
+    let files = [
+        "video-partitions/video.toml",
+        "video-partitions/sized.toml",
+        "video-partitions/two-cpus.toml",
+        "walker/one-board.toml",
+    ];
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    for file in files {
+        let text = std::fs::read_to_string(folder.join(file)).unwrap();
+        let samples = simulated(&text, 1, 60);
+        let prediction = predicted(&text, Some("partitioned")).remove(0);
+        for (sample, time) in samples.iter().zip(&prediction.times) {
+            for (probability, law) in [(0.5, time.median), (0.99, time.p99)] {
+                let at = sample.quantile(probability).unwrap().low.as_secs_f64();
+                let off = (law.unwrap().as_secs_f64() / at - 1.0).abs();
+                assert!(off <= 0.01, "{file}, {} at {probability}: {off}", time.name);
+            }
+        }
+    }
+}
+
+/// A chain of three partitions, the second of which is released, and a partition with two tasks.
+const ROVER: &str = r#"
+schema_version = 1
+name = "rover"
+[hosts.rover]
+cpus = [0, 1]
+major_frame = "10ms"
+overheads = { window_switch = "100us", context_switch = "10us", scheduler_invocation = "90us" }
+[domains.eye]
+kind = "process"
+reservation = { backend = "time-partitions", cpus = [0], windows = [{ offset = "0ms", length = "2ms" }] }
+[domains.eye.tasks.see]
+arrivals = { kind = "periodic", period = "20ms" }
+execution_time = { kind = "constant", value = "1ms" }
+[domains.route]
+kind = "process"
+reservation = { backend = "fifo", cpus = [1], priority = 40 }
+[domains.route.tasks.pass]
+arrivals = { kind = "sporadic", min_gap = "5ms", max_gap = "1s" }
+execution_time = { kind = "constant", value = "1ms" }
+[domains.arm]
+kind = "process"
+reservation = { backend = "time-partitions", cpus = [0], windows = [{ offset = "2ms", length = "3ms" }] }
+scheduling = "rate-monotonic"
+[domains.arm.tasks.act]
+arrivals = { kind = "periodic", period = "20ms" }
+execution_time = { kind = "constant", value = "1ms" }
+[domains.arm.tasks.hold]
+arrivals = { kind = "periodic", period = "10ms" }
+execution_time = { kind = "constant", value = "500us" }
+[topics.sight]
+publishers = ["eye/see"]
+released = ["route/pass"]
+size = 8
+[topics.way]
+publishers = ["route/pass"]
+subscribers = ["arm/act"]
+size = 8
+[chains.grip]
+path = ["eye/see", "route/pass", "arm/act"]
+data_age = "24ms"
+reaction_time = "23ms"
+[[experiment.variants]]
+name = "reserved"
+[[experiment.variants]]
+name = "unreserved"
+backend = "none"
+"#;
+
+#[test]
+fn a_prediction_names_its_limits_and_assumptions() {
+    let all = predicted(ROVER, None);
+    assert_eq!(all.len(), 2);
+    let times = &all[0].times;
+    // Windows open 0.2 ms late. Read at 0.2, passed on from 1.2 to 2.2, read at 2.7 behind `hold`, and in effect at 3.7; a cause
+    // right after 0.2 at 23.7.
+    let expected = Duration::from_micros(23_500);
+    assert_eq!(times[0].median, Some(expected));
+    assert_eq!(times[1].p99, Some(Duration::from_micros(3_500)));
+    assert_eq!(times[2].p99, Some(expected));
+    assert_eq!(times[0].within_limit, Some(1.0));
+    assert_eq!(times[1].within_limit, None);
+    assert_eq!(times[2].within_limit, Some(0.0));
+    let against = all[0].objections();
+    assert_eq!(against.len(), 1, "{against:?}");
+    assert!(
+        against[0].contains("reaction time within 23ms in 0.0000%"),
+        "{against:?}"
+    );
+    let provenance = &times[0].distribution.provenance;
+    let assumed = provenance.assumptions.join("; ");
+    for what in [
+        "of hosts.rover.overheads, only the begins of windows cost time",
+        "one clock",
+        "arm/act waits for",
+        "earlier one of its own task",
+    ] {
+        assert!(assumed.contains(what), "{assumed}");
+    }
+    // Without reservations both partitions share a CPU, and nothing says how.
+    let why = all[1].refused.as_ref().unwrap();
+    assert!(why.contains("domains.arm.reservation"), "{why}");
+    assert_eq!(predicted(ROVER, Some("reserved")).len(), 1);
+}
+
+#[test]
+fn what_is_not_predicted_names_its_key() {
+    let why = |from: &str, to: &str| {
+        let text = ROVER.replacen(from, to, 1);
+        assert_ne!(text, ROVER, "{from}");
+        let prediction = predicted(&text, Some("reserved")).remove(0);
+        prediction
+            .refused
+            .unwrap_or_else(|| panic!("{to} is predicted"))
+    };
+    let see = "arrivals = { kind = \"periodic\", period = \"20ms\" }";
+    let execution = "execution_time = { kind = \"constant\", value = \"1ms\" }";
+    let cases = [
+        (
+            see,
+            "arrivals = { kind = \"sporadic-exponential\", min_gap = \"10ms\", mean_gap = \"20ms\" }",
+            "domains.eye.tasks.see.arrivals",
+        ),
+        (
+            see,
+            "arrivals = { kind = \"periodic\", period = \"20ms\" }\njitter = \"1ms\"",
+            "domains.eye.tasks.see.jitter",
+        ),
+        (
+            execution,
+            "execution_time = { kind = \"constant\", value = \"5ms\" }",
+            "domains.eye.tasks.see.execution_time",
+        ),
+        (
+            "backend = \"fifo\", cpus = [1], priority = 40",
+            "backend = \"ds-freeze\", cpus = [1], budget = \"1ms\", period = \"10ms\"",
+            "domains.route.reservation.backend",
+        ),
+        (
+            "backend = \"fifo\", cpus = [1], priority = 40",
+            "backend = \"fifo\", cpus = [0, 1], priority = 40",
+            "domains.route.reservation.cpus",
+        ),
+        (
+            "scheduling = \"rate-monotonic\"",
+            "scheduling = \"fifo\"",
+            "domains.arm.scheduling",
+        ),
+        (
+            "scheduling = \"rate-monotonic\"",
+            "scheduling = \"rate-monotonic\"\npreemptive = false",
+            "domains.arm.preemptive",
+        ),
+        (
+            "released = [\"route/pass\"]",
+            "subscribers = [\"route/pass\"]",
+            "domains.route.tasks.pass.arrivals",
+        ),
+    ];
+    for (from, to, key) in cases {
+        let why = why(from, to);
+        assert!(why.contains(&format!("`{key}`")), "{key}: {why}");
+    }
+}
