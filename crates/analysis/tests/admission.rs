@@ -6,7 +6,9 @@ use tailbound_analysis::admission::{
     AdmissionRefusal, HostLimits, Reserved, admit, pool, refusals_on,
 };
 use tailbound_analysis::interference::InterferenceLoad;
-use tailbound_model::{BackendKind, BudgetScope, Cpu, Priority, ResourceInterface, ServerKind};
+use tailbound_model::{
+    BackendKind, BudgetScope, Cpu, Priority, ResourceInterface, ServerKind, Window,
+};
 use tailbound_time::{Duration, Fraction};
 
 const CPU: Cpu = Cpu(0);
@@ -37,6 +39,7 @@ impl Owned {
                 cpus: [CPU].into(),
                 budget_scope: BudgetScope::EachCpu,
                 windows: Vec::new(),
+                slack: Vec::new(),
             },
             server: backend.server_kind(),
             on_common_grid: backend.traits().fixed_grid,
@@ -123,6 +126,34 @@ fn a_name_is_given_once_and_caps_take_nothing_from_guarantees() {
     let cap = Owned::new("c", BackendKind::CfsQuota, 2, 10, 50);
     let refused = admit(&[guaranteed.reserved()], &[cap.reserved()], &limits);
     assert!(matches!(refused, Err(AdmissionRefusal::TooMuch { .. })));
+}
+
+#[test]
+fn slack_meets_windows_of_partitions_above_it_alone() {
+    let window = |offset_ms, length_ms| Window {
+        offset: ms(offset_ms),
+        length: ms(length_ms),
+    };
+    let mut donor = Owned::new("donor", BackendKind::TimePartitions, 4, 20, 60);
+    donor.interface.windows = vec![window(0, 4)];
+    let mut receiver = Owned::new("receiver", BackendKind::TimePartitions, 2, 20, 50);
+    receiver.interface.windows = vec![window(4, 2)];
+    receiver.interface.slack = vec![window(0, 4)];
+    let mut pair = [donor, receiver];
+    assert_eq!(judged(&pair), []);
+    pair.reverse();
+    assert_eq!(judged(&pair), []);
+    for turned in [false, true] {
+        let receiver = usize::from(turned);
+        pair[receiver].interface.priority = Priority(60);
+        let refusals = judged(&pair);
+        assert!(
+            matches!(&refusals[..], [AdmissionRefusal::WindowsOverlap { .. }]),
+            "{refusals:?}"
+        );
+        pair[receiver].interface.priority = Priority(50);
+        pair.reverse();
+    }
 }
 
 #[test]

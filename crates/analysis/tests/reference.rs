@@ -12,7 +12,7 @@ const BEGIN: &str =
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 49] = [
+const SECTIONS: [(&str, &str); 50] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
     ("HostOverheads", "`[hosts.NAME.overheads]`"),
@@ -25,6 +25,7 @@ const SECTIONS: [(&str, &str); 49] = [
     ("AgentListeners", "`[hosts.NAME.agents]`"),
     ("TlsListener", "`[hosts.NAME.agents.tls]`"),
     ("Domain", "`[domains.NAME]`"),
+    ("Isolation", "`isolation` of a domain"),
     ("Machine", "`[domains.NAME.machine]`"),
     ("Health", "`[domains.NAME.health]`"),
     (
@@ -102,6 +103,7 @@ fn takes(schema: &Json) -> String {
             "Name" => "name".into(),
             "Duration" => "duration".into(),
             "Rate" => "rate".into(),
+            "MemorySize" => "size of memory".into(),
             other => format!("[{other}](#{})", other.to_lowercase()),
         };
     }

@@ -39,6 +39,7 @@ impl Spender {
                 cpus: cpus.iter().copied().map(Cpu).collect(),
                 budget_scope: BudgetScope::AllCpus,
                 windows: Vec::new(),
+                slack: Vec::new(),
             },
         }
     }

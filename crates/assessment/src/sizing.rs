@@ -726,6 +726,7 @@ impl One<'_> {
             cpus: self.cpus(),
             budget_scope: self.budget_scope(),
             windows: Vec::new(),
+            slack: Vec::new(),
         };
         let domain = &self.service.domain;
         let described = self.description.domains.get(domain)?;

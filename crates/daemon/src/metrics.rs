@@ -355,6 +355,7 @@ mod tests {
                         cpus: [Cpu(1)].into(),
                         budget_scope: BudgetScope::EachCpu,
                         windows: Vec::new(),
+                        slack: Vec::new(),
                     },
                     backend: BackendKind::DsFreeze,
                     options: BackendOptions::default(),

@@ -170,6 +170,7 @@ mod tests {
                 cpus: [Cpu(0)].into(),
                 budget_scope: BudgetScope::EachCpu,
                 windows: Vec::new(),
+                slack: Vec::new(),
             },
         };
         let camera = vcpu("camera", 2, 0, 4_000, true);

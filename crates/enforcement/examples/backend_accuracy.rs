@@ -71,6 +71,7 @@ fn main() {
                 cpus: [Cpu(options.cpu)].into(),
                 budget_scope: BudgetScope::EachCpu,
                 windows: Vec::new(),
+                slack: Vec::new(),
             };
             rows.push(row(kind, &interface, &options, &host));
         }

@@ -257,6 +257,7 @@ fn topic_requests(deployment: &Deployment) -> Vec<ReservationRequest> {
                 cpus: host.cpus.iter().take(1).copied().collect(),
                 budget_scope: BudgetScope::EachCpu,
                 windows: Vec::new(),
+                slack: Vec::new(),
             },
             backend: BackendKind::None,
             options: BackendOptions::default(),

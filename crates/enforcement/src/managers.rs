@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::host_facts::HostFacts;
 use tailbound_model::{Cpu, ResourceInterface};
+use tailbound_reservation::window_server::FrameWindows;
 use tailbound_time::{Clock, Duration, Instant};
 
 use crate::admission::real_time_limit;
@@ -289,6 +290,7 @@ impl Managers for FreezeManagers {
                 cgroup: manager.cgroup.clone(),
                 other_cpus: manager.other_cpus.iter().copied().collect(),
                 windows: interface.windows.clone(),
+                slack: interface.slack.clone(),
                 overrun_tolerance: (plan.request.options.overrun_tolerance).unwrap_or(STALL),
                 budget: interface.budget,
                 period: interface.period,
@@ -317,7 +319,14 @@ impl Managers for FreezeManagers {
         let at = ChangeAt::ReplenishmentFrom(not_before);
         let set = |manager: &CpuManager, to: &ResourceInterface| match to.windows.is_empty() {
             true => manager.set_interface(domain, to.budget, to.period, at),
-            false => manager.set_windows(domain, to.period, &to.windows, not_before),
+            false => {
+                let windows = FrameWindows::with_slack(to.period, &to.windows, &to.slack);
+                let windows = windows.map_err(|cause| ManagerError::Windows {
+                    domain: domain.clone(),
+                    cause,
+                })?;
+                manager.set_windows(domain, windows, not_before)
+            }
         };
         let mut in_force_at = None;
         for (place, manager) in self.serving(domain).enumerate() {
@@ -437,6 +446,7 @@ mod tests {
                     cpus: [Cpu(0)].into(),
                     budget_scope: BudgetScope::EachCpu,
                     windows: Vec::new(),
+                    slack: Vec::new(),
                 },
                 backend,
                 options: BackendOptions::default(),

@@ -425,6 +425,7 @@ mod tests {
             cpus: [Cpu(cpu)].into(),
             budget_scope: BudgetScope::EachCpu,
             windows: Vec::new(),
+            slack: Vec::new(),
         };
         let backend = BackendKind::default();
         let server_kind = None;

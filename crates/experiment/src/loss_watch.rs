@@ -202,6 +202,7 @@ mod tests {
                     cpus: [Cpu(0)].into(),
                     budget_scope: BudgetScope::EachCpu,
                     windows: Vec::new(),
+                    slack: Vec::new(),
                 },
                 backend: BackendKind::default(),
                 options: BackendOptions::default(),

@@ -89,6 +89,17 @@ impl Description {
         }
     }
 
+    /// The windows of other time partitions in which a domain may run while those leave CPU time, in order.
+    pub fn slack_of(&self, receiver: &str) -> Vec<Window> {
+        let donors = self.domains.values();
+        let donors = donors.filter_map(|domain| domain.reservation.as_ref());
+        let donors = donors.filter(|donor| donor.slack.iter().any(|name| name == receiver));
+        let windows = donors.flat_map(|donor| donor.windows.iter().copied());
+        let mut windows: Vec<Window> = windows.collect();
+        windows.sort_by_key(|window| window.offset);
+        windows
+    }
+
     /// The table of a subsystem; its default where the description has none.
     pub fn section<S: Section>(&self) -> S {
         self.sections.get()
@@ -342,6 +353,10 @@ pub struct Reservation {
     /// `time-partitions`, in place of budget and period).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<Window>,
+    /// The time partitions that may run in these windows while this domain leaves CPU time, each at a lower priority; none if
+    /// left out, so that what this domain leaves goes to no other partition.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slack: Vec<String>,
     /// The rule that takes budget and period from the domain's tasks.
     #[serde(default)]
     pub derive: Option<DerivationRule>,
@@ -384,6 +399,7 @@ impl Reservation {
             budget_scope: BudgetScope::EachCpu,
             period: None,
             windows: Vec::new(),
+            slack: Vec::new(),
             derive: None,
             margin_points: PercentagePoints::default(),
             priority: Priority::HIGHEST,
@@ -407,6 +423,7 @@ impl Reservation {
             cpus: self.cpus.clone(),
             budget_scope: self.budget_scope,
             windows: self.windows.clone(),
+            slack: Vec::new(),
         })
     }
 }

@@ -143,6 +143,10 @@ pub struct ResourceInterface {
     /// period is the major frame and whose budget is the sum of the windows. Without any, the budget is for any time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<Window>,
+    /// The windows of other time partitions in which this one may run while they leave CPU time. No part of the budget comes
+    /// from them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slack: Vec<Window>,
 }
 
 /// The form of a resource interface in machine output, in integers of nanoseconds; the description has units.
@@ -164,6 +168,13 @@ pub struct InterfaceInNanoseconds {
         with = "windows_in_nanoseconds"
     )]
     windows: Vec<Window>,
+    #[serde(
+        rename = "slack_ns",
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        with = "windows_in_nanoseconds"
+    )]
+    slack: Vec<Window>,
 }
 
 /// Windows in machine output: pairs of offset and length in integers of nanoseconds.
@@ -200,6 +211,7 @@ impl ResourceInterface {
             cpus,
             budget_scope: BudgetScope::EachCpu,
             windows: Vec::new(),
+            slack: Vec::new(),
         }
     }
 

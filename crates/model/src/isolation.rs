@@ -130,10 +130,6 @@ impl<'de> Deserialize<'de> for MemorySize {
 }
 
 impl JsonSchema for MemorySize {
-    fn inline_schema() -> bool {
-        true
-    }
-
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "MemorySize".into()
     }

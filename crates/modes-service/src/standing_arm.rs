@@ -16,6 +16,7 @@ pub(crate) fn standing_arm() -> EnforcementStatus {
             cpus: [Cpu(0)].into(),
             budget_scope: BudgetScope::EachCpu,
             windows: Vec::new(),
+            slack: Vec::new(),
         },
         backend: BackendKind::default(),
         options: BackendOptions::default(),

@@ -88,6 +88,12 @@ impl Account {
                 let rule = Windows::new(windows.clone(), phase, &mut budget)?;
                 return Ok(Self::of(budget, RuleState::Windows(rule)));
             }
+            Rule::WindowsAndSlack { windows, slack } => {
+                // Who comes first in which of them is a question of the level, by the ranks of its members.
+                let mut all = [windows.as_slice(), slack].concat();
+                all.sort_by_key(|window| window.offset);
+                return Self::new(&Rule::Windows(all), budget, period, phase);
+            }
             Rule::Server(kind) => *kind,
         };
         if budget.is_zero() || budget > period {

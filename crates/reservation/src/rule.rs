@@ -13,6 +13,23 @@ pub enum Rule {
     /// A time partition: it may run within its windows of each major frame, as long as it likes
     /// (ARINC 653).
     Windows(Vec<Window>),
+    /// A time partition that may also run in windows of others, which come first in them.
+    WindowsAndSlack {
+        /// Its own windows.
+        windows: Vec<Window>,
+        /// The windows of others, in order; none overlaps one of its own.
+        slack: Vec<Window>,
+    },
+}
+
+impl Rule {
+    /// The windows that a time partition has to itself.
+    pub fn windows(&self) -> Option<&[Window]> {
+        match self {
+            Self::Windows(windows) | Self::WindowsAndSlack { windows, .. } => Some(windows),
+            Self::Unlimited | Self::Server(_) => None,
+        }
+    }
 }
 
 impl From<ServerKind> for Rule {

@@ -6,6 +6,10 @@
 //!
 //! A window passes whether it is used or not, and whoever comes late to it has that much less of it: no part of a window
 //! is made up for, since the time behind it belongs to others.
+//!
+//! A partition may have *slack*: windows of others in which it is not stopped, and runs whenever those leave the CPU, by its
+//! lower priority, which the kernel sees to. Nothing is promised of them, and they have no account: the CPU time used in
+//! them is counted apart.
 
 use tailbound_model::Window;
 use tailbound_time::{Duration, Instant};
@@ -14,49 +18,80 @@ use crate::ReservationError;
 use crate::metered_server::{ClosedPeriod, MOST_PENDING, Switch};
 use crate::rules::windows::check_windows;
 
-/// So many windows a partition has in one frame at most.
+/// So many windows a partition has in one frame at most, with those of others in which it may run.
 pub const MOST_WINDOWS: usize = 32;
 
 /// The windows of a partition in each frame. It has a fixed size: a manager that takes it up does not allocate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameWindows {
     frame: Duration,
-    windows: [Window; MOST_WINDOWS],
+    windows: [PlacedWindow; MOST_WINDOWS],
     count: usize,
+    /// The number of those that are its own.
+    own: u64,
+}
+
+/// A window of a frame in which a partition is not stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PlacedWindow {
+    window: Window,
+    /// Its place among the partition's own windows; `None` for a window of another partition.
+    own: Option<u64>,
 }
 
 /// A window of one frame on the clock of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FramedWindow {
-    /// Its place among all windows since the clock began.
-    index: u64,
+    /// Its place among all own windows since the clock began; `None` for a window of another partition.
+    index: Option<u64>,
     begin: Instant,
     end: Instant,
 }
 
 impl FrameWindows {
-    /// The windows of a frame.
+    /// The windows of a frame, without slack.
     ///
     /// # Errors
     /// Windows that are none, too many, out of order, overlapping, or longer than the frame.
     pub fn new(frame: Duration, windows: &[Window]) -> Result<Self, ReservationError> {
+        Self::with_slack(frame, windows, &[])
+    }
+
+    /// The windows of a frame, and those of others in which the partition may run.
+    ///
+    /// # Errors
+    /// As [`FrameWindows::new`], of all of them together.
+    pub fn with_slack(
+        frame: Duration,
+        windows: &[Window],
+        slack: &[Window],
+    ) -> Result<Self, ReservationError> {
         check_windows(windows, frame.as_nanos())?;
-        if windows.len() > MOST_WINDOWS {
+        let own = (0..).zip(windows).map(|(place, window)| PlacedWindow {
+            window: *window,
+            own: Some(place),
+        });
+        let of_others = slack.iter().map(|window| PlacedWindow {
+            window: *window,
+            own: None,
+        });
+        let mut all: Vec<PlacedWindow> = own.chain(of_others).collect();
+        all.sort_by_key(|placed| placed.window.offset);
+        let in_order: Vec<Window> = all.iter().map(|placed| placed.window).collect();
+        check_windows(&in_order, frame.as_nanos())?;
+        if all.len() > MOST_WINDOWS {
             return Err(ReservationError::TooManyWindows {
-                windows: windows.len(),
+                windows: all.len(),
                 most: MOST_WINDOWS,
             });
         }
-        let nothing = Window {
-            offset: Duration::ZERO,
-            length: Duration::ZERO,
-        };
-        let mut fixed = [nothing; MOST_WINDOWS];
-        fixed[..windows.len()].copy_from_slice(windows);
+        let mut fixed = [all[0]; MOST_WINDOWS];
+        fixed[..all.len()].copy_from_slice(&all);
         Ok(Self {
             frame,
             windows: fixed,
-            count: windows.len(),
+            count: all.len(),
+            own: windows.len() as u64,
         })
     }
 
@@ -70,18 +105,16 @@ impl FrameWindows {
         let frame_ns = self.frame.as_nanos();
         let frames = now.as_nanos() / frame_ns;
         let into = Duration::from_nanos(now.as_nanos() % frame_ns);
-        let own = &self.windows[..self.count];
-        let place = own.iter().position(|window| into < window.end());
+        let all = &self.windows[..self.count];
+        let place = all.iter().position(|placed| into < placed.window.end());
         let (frames, place) = match place {
             Some(place) => (frames, place),
             None => (frames.saturating_add(1), 0),
         };
         let begin_of_frame = Instant::from_nanos(frames.saturating_mul(frame_ns));
-        let window = own[place];
+        let PlacedWindow { window, own } = all[place];
         FramedWindow {
-            index: frames
-                .saturating_mul(self.count as u64)
-                .saturating_add(place as u64),
+            index: own.map(|own| frames.saturating_mul(self.own).saturating_add(own)),
             begin: begin_of_frame.saturating_add(window.offset),
             end: begin_of_frame.saturating_add(window.end()),
         }
@@ -126,6 +159,8 @@ pub struct WindowServer {
     missed_before: u64,
     /// What the domain had used when the latest window was opened, or closed.
     used_at_edge: Duration,
+    /// What it has used in windows of others.
+    slack_used: Duration,
     /// `None` before the first step.
     next_edge: Option<Instant>,
     /// Whether the domain is stopped; `None` before the first switch and after one that failed.
@@ -143,6 +178,7 @@ impl WindowServer {
             expected: 0,
             missed_before: 0,
             used_at_edge: used,
+            slack_used: Duration::ZERO,
             next_edge: None,
             frozen: None,
         }
@@ -153,7 +189,12 @@ impl WindowServer {
         self.next_edge.unwrap_or(Instant::ORIGIN)
     }
 
-    /// Whether a window is open.
+    /// The CPU time that the domain has used in windows of others so far.
+    pub fn slack_used(&self) -> Duration {
+        self.slack_used
+    }
+
+    /// Whether a window is open, its own or one of another partition.
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
@@ -209,7 +250,7 @@ impl WindowServer {
         // It has ended, or a change has cut it short.
         if let Some(open) = self.open.filter(|open| !is_open || *open != next) {
             self.close(open, now, used);
-            step.ended = true;
+            step.ended = open.index.is_some();
         }
         if is_open && self.open.is_none() {
             step.complete = self.begin(next, now, used);
@@ -233,10 +274,10 @@ impl WindowServer {
             if let Some((at, windows)) = self.pending[place].take() {
                 // The change is at the begin of a frame, from which on indices count the new windows.
                 let frames = at.as_nanos() / self.windows.frame.as_nanos();
-                let first = |count: usize| frames.saturating_mul(count as u64);
-                let missed = first(self.windows.count).saturating_sub(self.expected);
+                let first = |own: u64| frames.saturating_mul(own);
+                let missed = first(self.windows.own).saturating_sub(self.expected);
                 self.missed_before = self.missed_before.saturating_add(missed);
-                self.expected = first(windows.count);
+                self.expected = first(windows.own);
                 self.windows = windows;
             }
         }
@@ -251,8 +292,8 @@ impl WindowServer {
             .map(|(_, place)| place)
     }
 
-    /// Opens a window; the account of the one before, to which belongs what was used in between. The rest of a
-    /// window that is open already at the first step is on time.
+    /// Opens a window. Where it is one of its own: the account of the one before, to which belongs what was used outside of
+    /// windows in between. The rest of a window that is open already at the first step is on time.
     fn begin(
         &mut self,
         window: FramedWindow,
@@ -260,11 +301,16 @@ impl WindowServer {
         used: Duration,
     ) -> Option<CompleteWindow> {
         let between = used.saturating_sub(self.used_at_edge);
-        let missed = window.index.saturating_sub(self.expected);
-        let missed = missed.saturating_add(std::mem::take(&mut self.missed_before));
-        self.expected = window.index.saturating_add(1);
-        let complete = self.latest.take().map(|mut before| {
+        if let Some(before) = &mut self.latest {
             before.overrun = before.overrun.saturating_add(between);
+        }
+        self.open = Some(window);
+        self.used_at_edge = used;
+        let index = window.index?;
+        let missed = index.saturating_sub(self.expected);
+        let missed = missed.saturating_add(std::mem::take(&mut self.missed_before));
+        self.expected = index.saturating_add(1);
+        let complete = self.latest.take().map(|mut before| {
             before.skipped = missed;
             CompleteWindow {
                 period: before,
@@ -275,10 +321,8 @@ impl WindowServer {
             Some(_) => (now, window.begin),
             None => (window.begin, now),
         };
-        self.open = Some(window);
-        self.used_at_edge = used;
         self.latest = Some(ClosedPeriod {
-            index: window.index,
+            index,
             grid_start: window.begin,
             replenished_at: given_at,
             budget: window.end.saturating_since(from),
@@ -291,13 +335,20 @@ impl WindowServer {
     /// whoever closes it is late.
     fn close(&mut self, open: FramedWindow, now: Instant, used: Duration) {
         let used_in_it = used.saturating_sub(self.used_at_edge);
-        if let Some(latest) = &mut self.latest {
-            latest.used = used_in_it;
-            latest.overrun = now.saturating_since(open.end).min(used_in_it);
-            latest.depleted = used_in_it >= latest.budget.scaled_down(95, 100);
-        }
+        let overrun = now.saturating_since(open.end).min(used_in_it);
         self.open = None;
         self.used_at_edge = used;
+        if open.index.is_none() {
+            let in_time = used_in_it.saturating_sub(overrun);
+            self.slack_used = self.slack_used.saturating_add(in_time);
+            if let Some(latest) = &mut self.latest {
+                latest.overrun = latest.overrun.saturating_add(overrun);
+            }
+        } else if let Some(latest) = &mut self.latest {
+            latest.used = used_in_it;
+            latest.overrun = overrun;
+            latest.depleted = used_in_it >= latest.budget.scaled_down(95, 100);
+        }
     }
 }
 
@@ -374,6 +425,77 @@ mod tests {
         assert_eq!(
             server.advance(at(6_200), us(300)).switch,
             Some(Switch::Freeze)
+        );
+    }
+
+    #[test]
+    fn in_windows_of_others_it_is_not_stopped_and_they_have_no_account() {
+        let window = |offset, length| Window {
+            offset: us(offset),
+            length: us(length),
+        };
+        let slack = [window(200, 300), window(700, 100)];
+        let own = [window(0, 200)];
+        let windows = FrameWindows::with_slack(us(1_000), &own, &slack).unwrap();
+        let mut server = WindowServer::new(windows, us(0));
+        let advance = |server: &mut WindowServer, at, used| {
+            let step = server.advance(at, used);
+            (step.switch, step.complete.map(|complete| complete.period))
+        };
+        assert_eq!(advance(&mut server, at(2_000), us(0)).0, Some(Switch::Thaw));
+        // Its own window ends, and that of another begins.
+        assert_eq!(advance(&mut server, at(2_200), us(150)), (None, None));
+        assert_eq!(server.slack_used(), us(0));
+        // 10 us late: so much of what it has used may be beyond the end.
+        assert_eq!(
+            advance(&mut server, at(2_510), us(250)),
+            (Some(Switch::Freeze), None)
+        );
+        assert_eq!(server.slack_used(), us(90));
+        // 3 us while it was to stand still.
+        assert_eq!(
+            advance(&mut server, at(2_700), us(253)),
+            (Some(Switch::Thaw), None)
+        );
+        assert_eq!(
+            advance(&mut server, at(2_800), us(300)).0,
+            Some(Switch::Freeze)
+        );
+        assert_eq!(server.slack_used(), us(137));
+        let (switch, closed) = advance(&mut server, at(3_000), us(300));
+        let closed = closed.unwrap();
+        assert_eq!(switch, Some(Switch::Thaw));
+        assert_eq!(
+            (closed.used, closed.overrun, closed.skipped),
+            (us(150), us(13), 0)
+        );
+        // Two own windows pass unserved.
+        let (_, closed) = advance(&mut server, at(6_100), us(300));
+        assert_eq!(closed.unwrap().skipped, 2);
+    }
+
+    #[test]
+    fn slack_overlaps_no_own_window_and_counts_among_the_most() {
+        let window = |offset, length| Window {
+            offset: us(offset),
+            length: us(length),
+        };
+        let own = [window(100, 100)];
+        let meets = FrameWindows::with_slack(us(1_000), &own, &[window(150, 100)]);
+        assert!(matches!(meets, Err(ReservationError::Window { .. })));
+        let late = FrameWindows::with_slack(us(1_000), &own, &[window(950, 100)]);
+        assert!(matches!(late, Err(ReservationError::Window { .. })));
+        let alone = FrameWindows::with_slack(us(1_000), &[], &[window(150, 100)]);
+        assert_eq!(alone, Err(ReservationError::NoWindow));
+        let many: Vec<Window> = (0..MOST_WINDOWS as u64)
+            .map(|place| window(300 + place, 1))
+            .collect();
+        assert_eq!(
+            FrameWindows::with_slack(us(1_000), &own, &many),
+            Err(ReservationError::TooManyWindows {
+                windows: MOST_WINDOWS + 1,
+                most: MOST_WINDOWS,
+            })
         );
     }
 

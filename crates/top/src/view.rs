@@ -187,6 +187,7 @@ pub(crate) mod tests {
                     cpus: [Cpu(1)].into(),
                     budget_scope: BudgetScope::EachCpu,
                     windows: Vec::new(),
+                    slack: Vec::new(),
                 },
                 backend: BackendKind::DsFreeze,
                 options: Default::default(),

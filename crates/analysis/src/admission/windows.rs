@@ -27,11 +27,22 @@ pub(super) fn overlap(
                 other_frame: theirs.period,
             });
         }
-        let mut pairs = own
-            .windows
-            .iter()
-            .flat_map(|window| theirs.windows.iter().map(move |their| (window, their)));
-        let (window, their) = pairs.find(|(window, their)| meet(window, their))?;
+        let both = first_meeting(&own.windows, &theirs.windows);
+        // Slack lies in windows of a partition that comes first in them; a receiver at its priority or above would not leave
+        // them to it.
+        let taken = || {
+            let is_above = own.priority >= theirs.priority;
+            is_above
+                .then(|| first_meeting(&own.slack, &theirs.windows))
+                .flatten()
+        };
+        let given = || {
+            let is_above = theirs.priority >= own.priority;
+            is_above
+                .then(|| first_meeting(&own.windows, &theirs.slack))
+                .flatten()
+        };
+        let (window, their) = both.or_else(taken).or_else(given)?;
         Some(AdmissionRefusal::WindowsOverlap {
             cpu,
             domain: one.domain.to_owned(),
@@ -42,6 +53,14 @@ pub(super) fn overlap(
             other_end: their.end(),
         })
     })
+}
+
+/// The first two windows that meet, one of each list.
+fn first_meeting<'a>(own: &'a [Window], theirs: &'a [Window]) -> Option<(&'a Window, &'a Window)> {
+    let mut pairs = own
+        .iter()
+        .flat_map(|window| theirs.iter().map(move |their| (window, their)));
+    pairs.find(|(window, their)| meet(window, their))
 }
 
 fn meet(one: &Window, other: &Window) -> bool {

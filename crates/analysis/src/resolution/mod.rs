@@ -126,7 +126,11 @@ fn resolve(
             let margin = variant.margin_points;
             let host = description.host_of(domain);
             let frame = host.and_then(|(_, host)| host.major_frame);
-            let interface = interface_of(&services, name, reservation, backend, (margin, frame))?;
+            let mut interface =
+                interface_of(&services, name, reservation, backend, (margin, frame))?;
+            if backend.has_windows() {
+                interface.slack = description.slack_of(name);
+            }
             let server_kind = reservation.server;
             let one = ResolvedDomain {
                 backend,
@@ -185,6 +189,7 @@ pub fn interface_of(
             true => reservation.windows.clone(),
             false => Vec::new(),
         },
+        slack: Vec::new(),
     };
     if interface.shares_budget() && !without_budget && !backend.traits().cpus_share_budget {
         return Err(ResolutionError::BudgetScope {
@@ -244,6 +249,7 @@ mod tests {
             cpus: (0..cpus).map(Cpu).collect(),
             budget_scope: BudgetScope::AllCpus,
             windows: Vec::new(),
+            slack: Vec::new(),
         };
         with_margin("d", &interface, PercentagePoints(points))
     }

@@ -95,6 +95,7 @@ impl ReservationArguments {
                     cpus,
                     budget_scope: self.budget_scope,
                     windows: Vec::new(),
+                    slack: Vec::new(),
                 };
                 fits_in_period(&interface, place)?;
                 Ok(interface)

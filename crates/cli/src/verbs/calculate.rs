@@ -116,7 +116,9 @@ fn server(
         )
     };
     match &arguments.load.server {
-        Some(Rule::Unlimited | Rule::Windows(_)) => Ok(ReservationServer::Dedicated),
+        Some(Rule::Unlimited | Rule::Windows(_) | Rule::WindowsAndSlack { .. }) => {
+            Ok(ReservationServer::Dedicated)
+        }
         rule => {
             let kind = match rule {
                 Some(Rule::Server(kind)) => *kind,

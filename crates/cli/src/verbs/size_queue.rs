@@ -83,11 +83,13 @@ pub fn server_kind(rule: Option<&Rule>) -> Result<Option<ServerKind>, Failure> {
     match rule {
         None => Ok(None),
         Some(Rule::Server(kind)) => Ok(Some(*kind)),
-        Some(Rule::Unlimited | Rule::Windows(_)) => Err(Failure::with_help(
-            "a dedicated CPU has no budget to size",
-            "use --server deferrable, or another; `tailbound predict --server dedicated` tells \
+        Some(Rule::Unlimited | Rule::Windows(_) | Rule::WindowsAndSlack { .. }) => {
+            Err(Failure::with_help(
+                "a dedicated CPU has no budget to size",
+                "use --server deferrable, or another; `tailbound predict --server dedicated` tells \
              what a CPU of its own reaches",
-        )),
+            ))
+        }
     }
 }
 

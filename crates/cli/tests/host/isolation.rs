@@ -156,6 +156,21 @@ fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
     }
 }
 
+/// Waits until program and first process are in the partition, and makes sure that the supervisor is not.
+fn assert_reserved(supervisor: u32, first: u32, program: u32) {
+    let is_fifo = |pid| {
+        scheduling_of(pid).is_ok_and(|setting| matches!(setting, SchedulingSetting::Fifo { .. }))
+    };
+    until("real-time priority", || {
+        (is_fifo(first) && is_fifo(program)).then_some(())
+    });
+    assert!(!is_fifo(supervisor));
+    let group = fs::read_to_string(format!("/proc/{program}/cgroup")).unwrap();
+    let is_in = |ending: &str| group.lines().any(|line| line.ends_with(ending));
+    assert!(is_in("tailbound/right"), "{group}");
+    assert!(group.contains("tailbound-memory-"), "{group}");
+}
+
 #[test]
 fn a_reservation_holds_an_isolated_program_and_no_death_of_ours_leaves_any() {
     let Some(bench) = isolating("isolation::deaths") else {
@@ -168,21 +183,9 @@ fn a_reservation_holds_an_isolated_program_and_no_death_of_ours_leaves_any() {
         let supervisor = until("a supervisor", || supervisor(run.id(), "right"));
         let first = until("a first process", || children_of(supervisor).unwrap().pop());
         let program = until("a program", || children_of(first).unwrap().pop());
-        // Program and first process are in the partition, and the supervisor is not.
-        until("real-time priority", || {
-            let is_fifo = |pid| {
-                scheduling_of(pid)
-                    .is_ok_and(|setting| matches!(setting, SchedulingSetting::Fifo { .. }))
-            };
-            assert!(!is_fifo(supervisor));
-            (is_fifo(first) && is_fifo(program)).then_some(())
-        });
-        let group = fs::read_to_string(format!("/proc/{program}/cgroup")).unwrap();
-        assert!(
-            group.lines().any(|line| line.ends_with("tailbound/right")),
-            "{group}"
-        );
-        assert!(group.contains("tailbound-memory-"), "{group}");
+        if victim == "run" {
+            assert_reserved(supervisor, first, program);
+        }
         let all = with_descendants(&BTreeSet::from([supervisor])).unwrap();
         let doomed = match victim {
             "run" => run.id(),

@@ -142,6 +142,7 @@ impl Stage {
             cpus: [Cpu(self.cpu)].into(),
             budget_scope: BudgetScope::EachCpu,
             windows: Vec::new(),
+            slack: Vec::new(),
         }
     }
 

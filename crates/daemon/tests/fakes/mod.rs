@@ -28,6 +28,7 @@ pub fn request(domain: &str) -> ReservationRequest {
             cpus: [Cpu(1)].into(),
             budget_scope: BudgetScope::EachCpu,
             windows: Vec::new(),
+            slack: Vec::new(),
         },
         backend: BackendKind::DsFreeze,
         options: BackendOptions::default(),

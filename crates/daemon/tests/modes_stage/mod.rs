@@ -176,6 +176,7 @@ impl ModesStage {
             },
             budget_scope: self.scope,
             windows: Vec::new(),
+            slack: Vec::new(),
         }
     }
 

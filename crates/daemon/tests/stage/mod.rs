@@ -313,6 +313,7 @@ pub fn request_for(pid: u32) -> ReservationRequest {
             cpus: [Cpu(cpu)].into(),
             budget_scope: BudgetScope::EachCpu,
             windows: Vec::new(),
+            slack: Vec::new(),
         },
         backend: BackendKind::DsFreeze,
         options: BackendOptions::default(),

@@ -40,7 +40,7 @@ impl Backend for TimePartitions {
             domain: request.domain.clone(),
             reason,
         };
-        FrameWindows::new(interface.period, &interface.windows)
+        FrameWindows::with_slack(interface.period, &interface.windows, &interface.slack)
             .map_err(|error| refused(error.to_string()))?;
         let total: Duration = interface.windows.iter().map(|window| window.length).sum();
         if interface.budget != total {
@@ -84,6 +84,13 @@ fn mapping(request: &ReservationRequest, plan: &Plan) -> Vec<String> {
             window.end(),
             interface.period,
             interface.period
+        )
+    }));
+    lines.extend(interface.slack.iter().map(|window| {
+        format!(
+            "slack {} to {} -> thawed as well, below the partition whose window it is",
+            window.offset,
+            window.end()
         )
     }));
     lines.extend(plan.managers.iter().map(|manager| {

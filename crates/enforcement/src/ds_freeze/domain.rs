@@ -67,6 +67,8 @@ pub struct ServedDomain {
     /// The windows of each period in which alone the domain runs, if it is a time partition: the period is the frame
     /// then, and the budget their sum.
     pub windows: Vec<Window>,
+    /// The windows of other time partitions, each of a higher priority, in which the domain is not stopped.
+    pub slack: Vec<Window>,
     /// The CPU time that a time partition may use after a window before that counts as an overrun.
     pub overrun_tolerance: Duration,
     /// CPU time per period, on all CPUs together.

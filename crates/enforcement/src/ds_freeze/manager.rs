@@ -10,7 +10,7 @@ use tailbound_linux::clock::{Monotonic, cpu_time_of_thread, sleep_until};
 use tailbound_linux::memory::{lock_touched_pages, touch_stack};
 use tailbound_linux::process::own_thread;
 use tailbound_linux::thread::{make_current_thread_fifo, pin_current_thread};
-use tailbound_model::{Cpu, Window};
+use tailbound_model::Cpu;
 use tailbound_shared_memory::Doorbell;
 use tailbound_time::{Clock, Duration, Instant};
 
@@ -305,27 +305,23 @@ impl CpuManager {
     /// instant; when that is in force. The length of the frame stays: all partitions of a host have one.
     ///
     /// # Errors
-    /// [`ManagerError::Frame`], [`ManagerError::Windows`], [`ManagerError::Unknown`], [`ManagerError::Pending`], [`ManagerError::Unresponsive`].
+    /// [`ManagerError::Frame`], [`ManagerError::Unknown`], [`ManagerError::Pending`], [`ManagerError::Unresponsive`].
     pub fn set_windows(
         &self,
         domain: &str,
-        frame: Duration,
-        windows: &[Window],
+        windows: FrameWindows,
         from: Instant,
     ) -> Result<Instant, ManagerError> {
         let served = self.lock();
         let handle = served.get(domain).ok_or_else(|| self.unknown(domain))?;
-        if let Some(own) = handle.frame.filter(|own| *own != frame) {
+        let asked = windows.frame();
+        if let Some(own) = handle.frame.filter(|own| *own != asked) {
             return Err(ManagerError::Frame {
                 domain: domain.into(),
                 frame: own,
-                asked: frame,
+                asked,
             });
         }
-        let windows = FrameWindows::new(frame, windows).map_err(|cause| ManagerError::Windows {
-            domain: domain.into(),
-            cause,
-        })?;
         match self.ask(ManagerRequest::ChangeWindows {
             name: domain.into(),
             windows: Box::new(windows),

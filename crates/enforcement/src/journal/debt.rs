@@ -185,6 +185,7 @@ mod tests {
                     cpus: [Cpu(0)].into(),
                     budget_scope: BudgetScope::EachCpu,
                     windows: Vec::new(),
+                    slack: Vec::new(),
                 },
                 backend: BackendKind::None,
                 options: BackendOptions::default(),

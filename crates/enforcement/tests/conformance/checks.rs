@@ -108,6 +108,7 @@ impl Bench<'_> {
                     }],
                     false => Vec::new(),
                 },
+                slack: Vec::new(),
             },
             backend: self.back_end.kind(),
             options: BackendOptions::default(),

@@ -4,6 +4,7 @@ use super::*;
 use tailbound_enforcement::ds_freeze::LedgerSnapshot;
 use tailbound_linux::thread::{make_current_thread_fifo, pin_current_thread};
 use tailbound_model::{Cpu, Window};
+use tailbound_reservation::window_server::FrameWindows;
 
 /// How often shares are measured where they are not what they should be: the host may stand still meanwhile.
 const ATTEMPTS: u32 = 4;
@@ -16,6 +17,10 @@ fn window(offset_ms: u64, length_ms: u64) -> Window {
         offset: Duration::from_millis(offset_ms),
         length: Duration::from_millis(length_ms),
     }
+}
+
+fn framed(frame: Duration, windows: &[Window]) -> FrameWindows {
+    FrameWindows::new(frame, windows).expect("windows")
 }
 
 fn partition(domain: &TestDomain, name: &str, windows: &[Window]) -> ServedDomain {
@@ -102,7 +107,7 @@ fn windows_change_at_the_begin_of_a_frame() {
     let ledger = || manager.ledger(test).expect("served");
     eventually("windows pass", || ledger().periods >= 3);
     let later = Monotonic.now() + Duration::from_millis(165);
-    let changed = manager.set_windows(test, FRAME, &[window(25, 5), window(40, 5)], later);
+    let changed = manager.set_windows(test, framed(FRAME, &[window(25, 5), window(40, 5)]), later);
     let in_force_at = changed.expect("a change");
     assert!(in_force_at >= later);
     assert_eq!(in_force_at.as_nanos() % FRAME.as_nanos(), 0);
@@ -111,7 +116,7 @@ fn windows_change_at_the_begin_of_a_frame() {
         let after = latest.iter().filter(|one| one.grid_start >= in_force_at);
         after.count() >= 4
     });
-    let other = manager.set_windows(test, FRAME * 2, &[window(25, 5)], later);
+    let other = manager.set_windows(test, framed(FRAME * 2, &[window(25, 5)]), later);
     assert!(
         matches!(other, Err(ManagerError::Frame { .. })),
         "{other:?}"
@@ -125,6 +130,65 @@ fn windows_change_at_the_begin_of_a_frame() {
     }
     manager.stop().expect("stop");
     assert!(!is_frozen(&domain));
+}
+
+/// The share of all time that two partitions have while the donor sleeps, and while it is busy: of the receiver, of the
+/// donor.
+fn shares_with_slack(test: &str) -> Option<[(f64, f64); 2]> {
+    let (donor_name, receiver_name) = (format!("{test}-donor"), format!("{test}-receiver"));
+    let (mut donor, mut receiver) = (domain_for(&donor_name)?, domain_for(&receiver_name)?);
+    let receiving = ServedDomain {
+        slack: vec![window(10, 25)],
+        ..partition(&receiver, &receiver_name, &[window(0, 5)])
+    };
+    let served = [partition(&donor, &donor_name, &[window(10, 25)]), receiving];
+    let manager = manager_for(test, &served, Detection::Automatic)?;
+    let lower = Load {
+        fifo_priority: 95,
+        ..Load::busy(test_cpu(), 1, LOAD_AT_MOST)
+    };
+    receiver.start(lower, AS_LOAD);
+    let ledger = |name: &str| manager.ledger(name).expect("served");
+    eventually("the receiver uses its windows", || {
+        ledger(&receiver_name).depletions >= 4
+    });
+    let over_a_while = |donor: &TestDomain, receiver: &TestDomain| {
+        let begin = (Monotonic.now(), receiver.used(), donor.used());
+        pause(1_500);
+        let length = Monotonic.now().saturating_since(begin.0).as_nanos() as f64;
+        let share = |used: Duration| used.as_nanos() as f64 / length;
+        let received = receiver.used().saturating_sub(begin.1);
+        (share(received), share(donor.used().saturating_sub(begin.2)))
+    };
+    let asleep = over_a_while(&donor, &receiver);
+    donor.start(Load::busy(test_cpu(), 1, LOAD_AT_MOST), AS_LOAD);
+    eventually("the donor uses its windows", || {
+        ledger(&donor_name).depletions >= 4
+    });
+    let busy = over_a_while(&donor, &receiver);
+    manager.stop().expect("stop");
+    assert!(!is_frozen(&donor) && !is_frozen(&receiver), "{test}");
+    Some([asleep, busy])
+}
+
+#[test]
+fn what_a_donor_leaves_goes_to_the_receiver_and_nothing_else_does() {
+    let test = "what_a_donor_leaves_goes_to_the_receiver_and_nothing_else_does";
+    let _alone = crate::alone();
+    let mut seen = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let Some([asleep, busy]) = shares_with_slack(test) else {
+            return;
+        };
+        // 5 + 25 of 50, and then 5 of 50 beside 25.
+        let received = (0.55..0.62).contains(&asleep.0) && asleep.1 < 0.02;
+        let kept = (0.08..0.12).contains(&busy.0) && (0.46..0.52).contains(&busy.1);
+        if received && kept {
+            return;
+        }
+        seen.push((asleep, busy));
+    }
+    panic!("{test}: {seen:#?}");
 }
 
 /// Keeps everything else from a CPU for so long, the manager included, as interrupts and hypervisors do.

@@ -220,6 +220,7 @@ impl TestDomain {
             priority: Priority(50),
             demoted: Vec::new(),
             windows: Vec::new(),
+            slack: Vec::new(),
             overrun_tolerance: Duration::from_millis(1),
             first_replenishment: None,
         }

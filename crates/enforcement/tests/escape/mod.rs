@@ -85,6 +85,7 @@ impl Stage {
                 cpus: [Cpu(home(host))].into(),
                 budget_scope: BudgetScope::EachCpu,
                 windows: Vec::new(),
+                slack: Vec::new(),
             },
             backend,
             options: BackendOptions::default(),

@@ -78,6 +78,7 @@ pub fn interface(budget_ms: u64, period_ms: u64, priority: u8, cpus: &[u32]) -> 
         cpus: cpus.iter().copied().map(Cpu).collect(),
         budget_scope: BudgetScope::EachCpu,
         windows: Vec::new(),
+        slack: Vec::new(),
     }
 }
 

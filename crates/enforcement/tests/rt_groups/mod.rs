@@ -31,6 +31,7 @@ fn half(cpu: u32) -> Standing {
             cpus: [Cpu(cpu)].into(),
             budget_scope: BudgetScope::EachCpu,
             windows: Vec::new(),
+            slack: Vec::new(),
         },
         backend: BackendKind::RtGroup,
         options: BackendOptions::default(),

@@ -9,6 +9,7 @@ use tailbound_time::{Duration, Rate};
 use super::place::KeyPath;
 use super::shape_words::{did_you_mean, expected, list, nearest, purpose, words};
 use super::tree::{Key, SpannedValue, TomlValue, shortened};
+use crate::isolation::MemorySize;
 use crate::schema::{NameSchema, check_name};
 
 /// Something wrong with a document's shape.
@@ -65,6 +66,7 @@ impl<'a> ShapeReader<'a> {
         let (name, schema) = self.resolve(schema);
         let outcome = match name {
             Some("Duration") => self.text_of(node, place, |text| text.parse::<Duration>()),
+            Some("MemorySize") => self.text_of(node, place, |text| text.parse::<MemorySize>()),
             Some("Rate") => self.text_of(node, place, |text| text.parse::<Rate>()),
             Some(NameSchema::TYPE) => return self.name(node, schema, place),
             _ => None,

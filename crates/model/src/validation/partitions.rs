@@ -25,9 +25,18 @@ pub(super) fn windows(
                 format!("leave them out, or set backend = \"{right}\""),
             );
         }
+        if !reservation.slack.is_empty() {
+            let right = BackendKind::names(BackendKind::has_windows);
+            check.error(
+                &place.key("slack"),
+                format!("the back end {backend} has no windows that it could leave to others"),
+                format!("leave it out, or set backend = \"{right}\""),
+            );
+        }
         return;
     }
     instead_of_budgets(check, place, reservation);
+    named_once(check, &place.key("slack"), name, reservation);
     if reservation.windows.is_empty() {
         check.error(
             place,
@@ -131,4 +140,102 @@ fn in_order(
             return;
         }
     }
+}
+
+/// Complains of receivers of slack that are no other domains, or are named twice.
+fn named_once(check: &mut Check<'_>, here: &KeyPath, name: &str, reservation: &Reservation) {
+    let domains = check.names("domains");
+    for (index, receiver) in reservation.slack.iter().enumerate() {
+        let here = here.index(index);
+        check.reference(&here, "domain", receiver, &domains);
+        if receiver == name {
+            check.error(
+                &here,
+                format!("`{receiver}` has what it leaves already"),
+                "name another domain, or leave `slack` out",
+            );
+        }
+    }
+    let message = |receiver: &String| format!("`{receiver}` is there twice");
+    check.no_repetition(here, &reservation.slack, message, "name each domain once");
+}
+
+/// Checks that what partitions leave goes to such as come after them, in every mode.
+pub(super) fn slack(check: &mut Check<'_>) {
+    let description = check.description;
+    let mut complaints = Vec::new();
+    let modes = description.modes.keys().map(|mode| Some(mode.as_str()));
+    let modes: Vec<Option<&str>> = match description.modes.is_empty() {
+        true => vec![None],
+        false => modes.collect(),
+    };
+    for mode in modes {
+        for donor in description.domains.keys() {
+            let Some((place, given)) = reservation_in(check, mode, donor) else {
+                continue;
+            };
+            for (index, receiver) in given.slack.iter().enumerate() {
+                let is_other = description.domains.contains_key(receiver) && receiver != donor;
+                let own = reservation_in(check, mode, receiver).map(|(_, own)| own);
+                let Some((what, remedy)) = misfit(donor, given, receiver, own) else {
+                    continue;
+                };
+                let here = place.key("slack").index(index);
+                // A reservation stands in several modes.
+                if is_other
+                    && given.backend.has_windows()
+                    && !complaints.contains(&(here.clone(), what.clone()))
+                {
+                    check.error(&here, what.clone(), remedy);
+                    complaints.push((here, what));
+                }
+            }
+        }
+    }
+}
+
+/// The reservation of a domain in a mode, or without modes, with its place.
+fn reservation_in<'a>(
+    check: &Check<'a>,
+    mode: Option<&'a str>,
+    name: &str,
+) -> Option<(KeyPath, &'a Reservation)> {
+    match mode {
+        Some(mode) => check.reservation_in(mode, name),
+        None => {
+            let reservation = check.description.domains.get(name)?.reservation.as_ref()?;
+            let place = KeyPath::root().key("domains").key(name);
+            Some((place.key("reservation"), reservation))
+        }
+    }
+}
+
+/// Why a domain cannot have what a donor leaves, and the remedy.
+fn misfit(
+    donor: &str,
+    given: &Reservation,
+    receiver: &str,
+    own: Option<&Reservation>,
+) -> Option<(String, String)> {
+    let Some(own) = own.filter(|own| own.backend.has_windows()) else {
+        return Some((
+            format!("`{receiver}` is no time partition"),
+            "name a domain with windows; one without a reservation runs whenever no partition does anyway".into(),
+        ));
+    };
+    if !own.cpus.is_subset(&given.cpus) {
+        return Some((
+            format!("`{receiver}` runs on other CPUs, too, where `{donor}` has no windows"),
+            "name a domain on the same CPUs, or on some of them".into(),
+        ));
+    }
+    (own.priority >= given.priority).then(|| {
+        (
+            format!(
+                "`{receiver}` at priority {} would not come after `{donor}` at {} in its windows",
+                own.priority.0, given.priority.0
+            ),
+            format!("give `{receiver}` a lower priority than `{donor}`"),
+        )
+    })
 }

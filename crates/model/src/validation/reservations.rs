@@ -12,6 +12,7 @@ use crate::{BackendKind, BackendOptions, CpuPromise, Precedence};
 
 /// Checks every reservation, those of the modes included.
 pub(super) fn reservations(check: &mut Check<'_>) {
+    partitions::slack(check);
     for (place, name, reservation) in check.reservations() {
         amounts(check, &place, reservation);
         partitions::windows(check, &place, name, reservation);

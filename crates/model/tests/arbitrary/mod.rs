@@ -366,6 +366,7 @@ fn reservation() -> impl Strategy<Value = Reservation> {
             budget: has_budget.then_some(budget),
             period: has_budget.then_some(period),
             windows: Vec::new(),
+            slack: Vec::new(),
             derive: None,
             budget_scope: BudgetScope::EachCpu,
             server: None,

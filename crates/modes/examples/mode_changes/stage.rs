@@ -245,6 +245,7 @@ fn interface(budget: Duration, index: usize) -> ResourceInterface {
         cpus: [Cpu(DOMAIN_CPU)].into(),
         budget_scope: BudgetScope::EachCpu,
         windows: Vec::new(),
+        slack: Vec::new(),
     }
 }
 

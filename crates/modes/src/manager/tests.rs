@@ -35,6 +35,7 @@ fn local(mode: &str, domain: &str, budget_ms: u64) -> DomainMode {
             cpus: [Cpu(0)].into(),
             budget_scope: BudgetScope::EachCpu,
             windows: Vec::new(),
+            slack: Vec::new(),
         },
         tasks: [format!("{domain}-{mode}"), format!("{domain}-always")].into(),
     }

@@ -245,6 +245,7 @@ mod tests {
             cpus: [Cpu(0)].into(),
             budget_scope: BudgetScope::EachCpu,
             windows: Vec::new(),
+            slack: Vec::new(),
         }
     }
 

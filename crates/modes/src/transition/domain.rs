@@ -134,6 +134,7 @@ mod tests {
                 cpus: [Cpu(1), Cpu(3)].into(),
                 budget_scope: BudgetScope::AllCpus,
                 windows: Vec::new(),
+                slack: Vec::new(),
             },
             tasks: ["hold".to_owned()].into(),
         };

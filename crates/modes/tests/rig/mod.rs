@@ -39,6 +39,7 @@ pub fn interface(budget_ms: u64) -> ResourceInterface {
         cpus: [Cpu(0)].into(),
         budget_scope: BudgetScope::EachCpu,
         windows: Vec::new(),
+        slack: Vec::new(),
     }
 }
 

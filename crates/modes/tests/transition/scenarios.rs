@@ -83,6 +83,7 @@ fn mode(text: &str, cpu: Cpu) -> (DomainMode, &str) {
             cpus: [cpu].into(),
             budget_scope: BudgetScope::EachCpu,
             windows: Vec::new(),
+            slack: Vec::new(),
         },
         tasks: tasks.split_whitespace().map(str::to_owned).collect(),
     };

@@ -36,6 +36,7 @@ pub fn mode(name: &str, budget_us: u64, period_us: u64, tasks: &[&str]) -> Domai
             cpus: [Cpu(0)].into(),
             budget_scope: BudgetScope::EachCpu,
             windows: Vec::new(),
+            slack: Vec::new(),
         },
         tasks: tasks.iter().map(|task| (*task).to_owned()).collect(),
     }

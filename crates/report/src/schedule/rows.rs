@@ -90,7 +90,7 @@ impl SchedulePen<'_> {
         for (index, line) in places.reservations.iter().enumerate() {
             self.label(line, true);
             let reservation = &self.slice.setting.reservations()[index];
-            if let Rule::Windows(windows) = &reservation.rule {
+            if let Some(windows) = reservation.rule.windows() {
                 let frame_ns = reservation.period.as_nanos().max(1);
                 let phase = reservation.phase.as_nanos() % frame_ns;
                 let spans: Vec<(u64, u64)> = windows

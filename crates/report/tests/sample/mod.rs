@@ -182,6 +182,7 @@ fn result(
         cpus: BTreeSet::from([Cpu(1)]),
         budget_scope: BudgetScope::EachCpu,
         windows: Vec::new(),
+        slack: Vec::new(),
     });
     VariantResult {
         variant: variant.into(),

@@ -1,4 +1,4 @@
-//! Time partitions: domains that run in windows of the major frame.
+//! Time partitions: domains that run in windows of the major frame, and in what others leave of theirs.
 
 use tailbound_model::Domain;
 
@@ -26,8 +26,19 @@ impl SimulatedSubsystem for PartitionWindows {
             let host = mapping.name.to_owned();
             return Err(HostError::NoFrame { host });
         };
+        let receiver = group.domain.as_deref().unwrap_or_default();
+        let slack = mapping.description.slack_of(receiver);
+        let slack = mapping.host.opened_windows(&slack);
         // Decisions and context switches are the engine's.
-        group.rule = Rule::Windows(mapping.host.opened_windows(&reservation.windows));
+        let windows = mapping.host.opened_windows(&reservation.windows);
+        // Windows without slack have nobody else in them; with it, the priorities say who comes first.
+        if !slack.is_empty() || !reservation.slack.is_empty() {
+            group.rank = mapping.rank_of(reservation, None, frame);
+        }
+        group.rule = match slack.is_empty() {
+            true => Rule::Windows(windows),
+            false => Rule::WindowsAndSlack { windows, slack },
+        };
         group.period = frame;
         Ok(true)
     }

@@ -226,6 +226,9 @@ fn replenishments(vcpu: &VirtualCpu, length: Duration) -> f64 {
     match &vcpu.rule {
         Rule::Unlimited => 0.0,
         Rule::Windows(windows) => ratio(length, vcpu.period) * 2.0 * windows.len() as f64,
+        Rule::WindowsAndSlack { windows, slack } => {
+            ratio(length, vcpu.period) * 2.0 * (windows.len() + slack.len()) as f64
+        }
         // Each budget is used up before the next one comes.
         Rule::Server(ServerKind::SoftConstantBandwidth) => ratio(length, vcpu.budget),
         _ => ratio(length, vcpu.period),

@@ -217,7 +217,8 @@ fn most(reservation: &VirtualCpu, there_is: f64) -> f64 {
     match &reservation.rule {
         Rule::Unlimited => there_is,
         Rule::Server(kind) if !kind.answers().is_limit => there_is,
-        Rule::Windows(windows) => {
+        // Nobody counts on slack.
+        Rule::Windows(windows) | Rule::WindowsAndSlack { windows, .. } => {
             let open: f64 = windows
                 .iter()
                 .map(|window| window.length.as_secs_f64())

@@ -105,7 +105,7 @@ impl Mapping<'_> {
         }
     }
 
-    fn rank_of(
+    pub(super) fn rank_of(
         &self,
         reservation: &Reservation,
         within: Option<Scheduling>,

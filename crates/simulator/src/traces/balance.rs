@@ -18,7 +18,7 @@ impl BalanceKind {
     /// The content of a reservation's curve; `None` if its rule has no budget.
     pub fn of(reservation: &SettingOfReservation) -> Option<Self> {
         match reservation.rule {
-            Rule::Unlimited | Rule::Windows(_) => None,
+            Rule::Unlimited | Rule::Windows(_) | Rule::WindowsAndSlack { .. } => None,
             // Others spend it, too, and no call of this reservation tells that.
             Rule::Server(_) if reservation.shares_budget => Some(Self::Used),
             Rule::Server(kind) if kind.answers().shows_left => Some(Self::Left),

@@ -209,6 +209,6 @@ impl Setting {
     /// Whether a reservation, by its number, is a time partition.
     pub fn has_windows(&self, number: usize) -> bool {
         let reservation = self.reservation(number);
-        reservation.is_some_and(|it| matches!(it.rule, Rule::Windows(_)))
+        reservation.is_some_and(|it| it.rule.windows().is_some())
     }
 }

@@ -177,6 +177,7 @@ fn request(set: &Set, means: Means, cpu: u32, pid: u32) -> Option<ReservationReq
             cpus: [Cpu(cpu)].into(),
             budget_scope: BudgetScope::EachCpu,
             windows: Vec::new(),
+            slack: Vec::new(),
         },
         backend: means.backend()?,
         options: BackendOptions::default(),

@@ -215,6 +215,7 @@ mod tests {
                 cpus: [Cpu(cpu)].into(),
                 budget_scope: BudgetScope::EachCpu,
                 windows: Vec::new(),
+                slack: Vec::new(),
             },
             backend: BackendKind::DsFreeze,
             options: BackendOptions::default(),

@@ -16,7 +16,7 @@ pub(super) fn server_of(
     if domain.windows.is_empty() {
         return Ok(None);
     }
-    let windows = FrameWindows::new(domain.period, &domain.windows);
+    let windows = FrameWindows::with_slack(domain.period, &domain.windows, &domain.slack);
     let windows = windows.map_err(|cause| ManagerError::Windows {
         domain: domain.name.clone(),
         cause,

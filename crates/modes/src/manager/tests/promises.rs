@@ -217,6 +217,7 @@ fn table(drawn: &[Drawn], settings: Settings) -> ModeTable {
             cpus: [Cpu(0)].into(),
             budget_scope: BudgetScope::EachCpu,
             windows: Vec::new(),
+            slack: Vec::new(),
         },
         tasks: [format!("{}-{mode}", name(index))].into(),
     };
