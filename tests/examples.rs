@@ -371,11 +371,11 @@ fn virtual_middleware_runs() {
 
 /// Whether a process runs whose command line matches.
 fn runs(pattern: &str) -> bool {
-    let found = Command::new("pgrep")
+    let search = Command::new("pgrep")
         .args(["-f", pattern])
         .output()
         .unwrap();
-    found.status.success()
+    search.status.success()
 }
 
 #[test]

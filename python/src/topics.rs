@@ -24,6 +24,8 @@ pyo3::create_exception!(
      \"contract-broken\", \"too-long\", \"refused\", \"absent\", \"invalid\" or \"closed\"."
 );
 
+/// Kind, publisher, number, and the limit of the contract.
+type EventParts = (&'static str, u64, u64, Option<&'static str>);
 /// History, whether reliable, deadline, lifespan, lease.
 type QualityRow = (u32, bool, Option<u64>, Option<u64>, Option<u64>);
 /// Messages, bytes, interval, least distance, whether held back.
@@ -312,10 +314,7 @@ impl Subscriber {
     }
 
     /// The kind of the next event, its publisher, its number, and the limit of the contract.
-    fn take_event(
-        &self,
-        python: Python<'_>,
-    ) -> PyResult<Option<(&'static str, u64, u64, Option<&'static str>)>> {
+    fn take_event(&self, python: Python<'_>) -> PyResult<Option<EventParts>> {
         let event = with_open(python, &self.0, tailbound_pubsub::Subscriber::take_event)?;
         Ok(event.map(|event| match event {
             SubscriberEvent::Appeared { source } => ("appeared", source, 1, None),

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use tailbound_simulator::hierarchy::Rule;
 use tailbound_simulator::traces::{BalanceKind, Detail, ScheduleSlice};
 use tailbound_time::Duration;
 
