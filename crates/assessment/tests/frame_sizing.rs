@@ -179,7 +179,7 @@ fn least_of_two(description: &Description, frames: &[u64]) -> Option<f64> {
 /// One partition has to be quick, and the others have little to do: two windows of one in each window of the others.
 #[test]
 fn a_second_window_is_given_where_it_saves_time() {
-    let mut description = system(24, [3, 6, 6], 900);
+    let mut description = system(40, [4, 8, 8], 900);
     let once = sized_with(&description, 1, MOST_PLACEMENTS).unwrap();
     let twice = sized_with(&description, 2, MOST_PLACEMENTS).unwrap();
     let of_a = twice.windows.iter().filter(|window| window.domain == "a");
@@ -188,7 +188,7 @@ fn a_second_window_is_given_where_it_saves_time() {
         twice.is_least && twice.share < once.share,
         "{once:?} {twice:?}"
     );
-    assert_eq!(Some(twice.share), least_of_two(&description, &[2, 3, 6]));
+    assert_eq!(Some(twice.share), least_of_two(&description, &[2, 4, 8]));
     assert!(twice.to_toml().contains("length = \"1ms\" }, { offset"));
     // The answer is a description that `analyze` accepts.
     for domain in description.domains.values_mut() {
