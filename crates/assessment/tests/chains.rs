@@ -193,12 +193,11 @@ fn the_walker_keeps_its_deadlines() {
 /// Topics from each task to the next one.
 fn random_topics(released: &[bool], draw: &mut impl FnMut(u64) -> u64) -> String {
     let mut text = String::new();
-    for task in 1..released.len() {
+    for (task, is_released) in released.iter().enumerate().skip(1) {
         let least = draw(300);
-        let takes = if released[task] {
-            "released"
-        } else {
-            "subscribers"
+        let takes = match is_released {
+            true => "released",
+            false => "subscribers",
         };
         text += &format!(
             "[topics.m{task}]\npublishers = [\"d{}/t\"]\n{takes} = [\"d{task}/t\"]\nsize = 8\ntransport = \"udp\"\n\
