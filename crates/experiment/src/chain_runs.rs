@@ -165,7 +165,7 @@ pub fn simulated_rows(
     }
     let one_host =
         |query: &HostQuery<'_>| simulate_host(query).map_err(AssessmentError::Simulation);
-    // What keeps a host from being simulated, `tailbound simulate` says.
+    // `tailbound simulate` says why a host cannot be simulated.
     let Ok(answer) = simulate(description, inputs, &query, one_host) else {
         return Vec::new();
     };

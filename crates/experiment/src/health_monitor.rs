@@ -111,7 +111,7 @@ impl HealthMonitor {
         }
     }
 
-    /// What a ledger has counted since it was seen last. One that has counted less is a new one.
+    /// The counts of a ledger since it was seen last. A ledger that has counted less is a new one.
     fn news(&mut self, counts: HealthCounts) -> (u64, u64) {
         let before = std::mem::replace(&mut self.counts, counts);
         let since = |before: u64, now: u64| now.checked_sub(before).unwrap_or(now);

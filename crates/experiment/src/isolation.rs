@@ -99,7 +99,7 @@ impl DomainIsolation {
         line
     }
 
-    /// What programs need, wherever it is.
+    /// The folders that programs need, wherever they are.
     fn kept(&self, words: &[String]) -> Vec<PathBuf> {
         let Surroundings {
             file,
@@ -134,7 +134,7 @@ impl DomainIsolation {
     /// Ends what the programs have left.
     pub fn end(self) {
         if let Some((group, _)) = self.memory {
-            // What does not end is removed by the next run.
+            // A group whose processes do not end is removed by the next run.
             let _left = group.remove();
         }
     }

@@ -51,7 +51,7 @@ pub struct Repetition {
     pub recording: Option<EndedRecording>,
 }
 
-/// What is looked after while services are driven: the reservations, the health of domains, and the recording.
+/// The reservations, the health of domains and the recording, which are looked after while services are driven.
 type RunAttendants<'a, 'b> = (
     &'a mut ReservationLease,
     &'a mut HealthWatch<'b>,

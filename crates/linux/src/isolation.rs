@@ -162,7 +162,7 @@ fn end_memory_group(program: &IsolatedProgram, is_last: bool) {
         );
     }
     if is_last {
-        // What resists is an empty or dying group, which the next run removes.
+        // An empty or dying group may resist; the next run removes it.
         let _abandoned = group.remove();
     } else {
         // Another program of the domain may still be in it; the parent removes it.
@@ -170,7 +170,7 @@ fn end_memory_group(program: &IsolatedProgram, is_last: bool) {
     }
 }
 
-/// What the first process does: it isolates itself, and becomes the program, or starts it and waits for it.
+/// The first process isolates itself, and becomes the program, or starts it and waits for it.
 fn enter(
     program: &IsolatedProgram,
     supervisor: UnixStream,

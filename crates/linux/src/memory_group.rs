@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::cgroup::{self, Hierarchy, hierarchies, processes_in, read_control, write_control};
 use crate::process::{process_started, send_signal};
 
-/// What the names of our groups begin with; the number of the process that has made it and the domain's name follow.
+/// The begin of the names of our groups; the number of the process that has made it and the domain's name follow.
 const PREFIX: &str = "tailbound-memory-";
 /// How long processes that were killed may take to end.
 const PATIENCE_STEPS: u32 = 200;

@@ -142,7 +142,7 @@ impl HostOverheads {
         costs.iter().all(|cost| cost.is_zero())
     }
 
-    /// What the begin of a window of a time partition takes of it: its opening, a decision, and a context switch.
+    /// The time that the begin of a window of a time partition takes: its opening, a decision, and a context switch.
     pub fn window_begin(&self) -> Duration {
         self.window_switch
             .saturating_add(self.scheduler_invocation)
@@ -183,13 +183,22 @@ impl Host {
 
     /// Windows as the host opens them, late by its `window_switch`.
     pub fn opened_windows(&self, windows: &[Window]) -> Vec<Window> {
-        let switch = self.overheads.window_switch;
-        let opened = windows.iter().filter_map(|window| window.behind(switch));
-        opened.collect()
+        windows_behind(windows, self.overheads.window_switch)
+    }
+
+    /// The parts of windows in which programs run: behind all that the begin of a window takes.
+    pub fn running_windows(&self, windows: &[Window]) -> Vec<Window> {
+        windows_behind(windows, self.overheads.window_begin())
     }
 
     /// The CPUs that are for domains.
     pub fn working_cpus(&self) -> CpuSet {
         self.cpus.difference(&self.housekeeping).copied().collect()
     }
+}
+
+/// Windows without a time that the begin of each takes, and without those of which nothing is left.
+fn windows_behind(windows: &[Window], begin: Duration) -> Vec<Window> {
+    let parts = windows.iter().filter_map(|window| window.behind(begin));
+    parts.collect()
 }

@@ -130,7 +130,7 @@ pub struct CompleteWindow {
     pub ran_on: Duration,
 }
 
-/// What a server has done in a step, and what is to be done.
+/// A step of a server: the effects that it has had, and the switch that is to be carried out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowStep {
     /// Stop the domain or let it go on; `None` leaves it as it is.
@@ -159,7 +159,7 @@ pub struct WindowServer {
     missed_before: u64,
     /// What the domain had used when the latest window was opened, or closed.
     used_at_edge: Duration,
-    /// What it has used in windows of others.
+    /// The CPU time that it has used in windows of others.
     slack_used: Duration,
     /// `None` before the first step.
     next_edge: Option<Instant>,

@@ -8,7 +8,7 @@ use tailbound_analysis::chains::estimate::{
 use tailbound_analysis::schedulability::priority_assignment::described_rank;
 use tailbound_model::{
     Arrivals, Bin, Builtin, ContinuousLaw, CpuPromise, Description, Domain, ExecutionTime,
-    InputFiles, Placement, Reservation, Task, Window,
+    InputFiles, Placement, Reservation, Task,
 };
 use tailbound_time::Duration;
 use tailbound_topics::{Chain, ChainLink, ReadRule, TaskName, Topics};
@@ -23,7 +23,7 @@ const LONGEST_RELEASE: usize = 64;
 pub(super) struct ModeledChain {
     /// The tasks in the order of the data.
     pub stages: Vec<EstimatedStage>,
-    /// What is taken for granted beside the assumptions of the method.
+    /// The assumptions about this description, beside those of the method.
     pub assumptions: Vec<String>,
 }
 
@@ -338,10 +338,7 @@ impl<'a> ChainModel<'a> {
             CpuClaim::Windows => {
                 let windows = reservation.map_or(&[][..], |reservation| &reservation.windows);
                 let frame = host.major_frame.unwrap_or_default();
-                let begin = host.overheads.window_begin();
-                let windows = windows.iter().filter_map(|window| window.behind(begin));
-                let windows: Vec<Window> = windows.collect();
-                OpenTime::windows(frame, &windows).ok_or_else(|| {
+                OpenTime::windows(frame, &host.running_windows(windows)).ok_or_else(|| {
                     format!(
                         "`{}`: the windows are no part of the major frame",
                         domain_key(name, "reservation.windows")

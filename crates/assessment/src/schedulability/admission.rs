@@ -137,11 +137,7 @@ impl JudgedReservations {
             let interface = resolved.interface;
             let described = description.domains.get(*domain);
             let host = described.and_then(|domain| description.host_of(domain));
-            let begin = host.map(|(_, host)| host.overheads.window_begin());
-            let running_parts = interface.windows.iter();
-            let running_parts =
-                running_parts.filter_map(|window| window.behind(begin.unwrap_or_default()));
-            let running_parts = running_parts.collect();
+            let running_parts = host.map(|(_, host)| host.running_windows(&interface.windows));
             let host = host.map(|(name, _)| name).unwrap_or_default();
             for cpu in &interface.cpus {
                 let place = (host.to_owned(), *cpu);
@@ -153,7 +149,7 @@ impl JudgedReservations {
                 server,
                 on_common_grid: backend.traits().fixed_grid && keeps_period(description, domain),
                 vcpus: resolved.vcpus,
-                running_parts,
+                running_parts: running_parts.unwrap_or_default(),
             };
             held.reservations.insert((*domain).to_owned(), judged);
         }

@@ -130,7 +130,7 @@ fn judge(prediction: &HostPrediction, chains: &[ChainPrediction]) -> Result<(), 
     }
 }
 
-/// What stands against the services in the first variant. Where there is a band it decides, as it knows of the host and of the
+/// Objections to the services in the first variant. Where there is a band it decides, as it knows of the host and of the
 /// run's length what the model does not.
 fn against_services(prediction: &HostPrediction) -> Vec<String> {
     let answers = &prediction.answers;

@@ -100,7 +100,7 @@ fn partitions_are_isolated_in_space_and_their_ports_go_on() {
     let Some(bench) = isolating("isolation::partitions") else {
         return;
     };
-    // What a partition must not reach: this process, and a file of each place for passing files.
+    // A partition must not reach this process, nor a file of each place for passing files.
     bench.write("stranger", &std::process::id().to_string());
     let strange = ["/tmp", "/dev/shm"].map(|folder| {
         let file = tempfile::Builder::new()
@@ -224,7 +224,7 @@ fn names(folder: &str) -> Vec<String> {
     names.collect()
 }
 
-/// What a program sees of others: nothing.
+/// A program sees nothing of others.
 fn assert_alone(own: &str) {
     assert_eq!(names("/dev/shm"), Vec::<String>::new());
     let temporary = names("/tmp");

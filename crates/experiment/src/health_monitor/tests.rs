@@ -56,7 +56,7 @@ fn the_strongest_response_holds() {
     let seen = monitor.observe(1, counts(1, 0), at(2));
     assert_eq!((seen.response, seen.is_exhausted), (Stop, false));
     assert!(monitor.is_stopped());
-    // What a stopped domain does is over.
+    // A stopped domain has no more events.
     assert_eq!(
         monitor.observe(7, counts(9, 9), at(3)),
         HealthVerdict::default()

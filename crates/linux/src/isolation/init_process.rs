@@ -17,7 +17,7 @@ const FORWARDED: [libc::c_int; 7] = [
     libc::SIGCONT,
 ];
 
-/// What a program's exit status begins with where a signal has killed it, as shells have it.
+/// The exit status of a program that a signal has killed is that signal above this, as shells have it.
 const KILLED: i32 = 128;
 
 /// Signals that wait until they are taken, in this process and those that it forks.

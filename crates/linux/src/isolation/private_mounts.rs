@@ -15,7 +15,7 @@ use crate::system_call::check;
 /// The folders in which programs keep what passes, and memory that they share: empty to each that is isolated.
 pub const PRIVATE_FOLDERS: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
-/// What a mount shows, where, and how.
+/// A mount: its source, its place, and its kind.
 struct NewMount<'a> {
     source: &'a Path,
     target: &'a Path,
