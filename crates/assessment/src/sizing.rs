@@ -381,6 +381,13 @@ impl One<'_> {
         {
             return Ok(Err(NotSized::Because(why)));
         }
+        if self.service.users.is_some() {
+            return Ok(Err(NotSized::Because(
+                "its users wait for replies, and no analysis of ours is for a closed loop: sweep the budget or the number of \
+                 users with `tailbound sweep`, which simulates them"
+                    .into(),
+            )));
+        }
         if self.is_shared() && !goes_one_at_a_time(self.service) {
             return Ok(Err(NotSized::Because(
                 "several CPUs share the budget of the domain, and budgets are sized for one request at a time: write \

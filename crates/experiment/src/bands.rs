@@ -85,6 +85,10 @@ impl BandSubject<'_> {
         history: &BandHistory,
         bench: &Bench<'_>,
     ) -> Result<Option<ServiceBand>, ExperimentError> {
+        // Its runs have releases of their own, and users ask by what they are answered.
+        if self.service.users.is_some() {
+            return Ok(None);
+        }
         let runs = self.runs(queue.clone(), history, bench)?;
         match predict_band(&runs.query()) {
             Ok(band) => Ok(Some(ServiceBand {

@@ -102,7 +102,7 @@ pub fn run(
             supply_span: supply_span(&bench),
             stop,
         };
-        let ready = calibrated_testbed(loaded, options, &calibrating, observer)?;
+        let ready = calibrated_testbed((loaded, inputs), options, &calibrating, observer)?;
         record = Some(findings.note_calibrations(&ready.calibrations));
         testbed = Some(ready);
     } else if options.simulate_only {
@@ -256,7 +256,7 @@ fn measurable<'a>(
 
 /// The domains, started, and the execution times of their services, measured.
 fn calibrated_testbed<'a>(
-    loaded: &'a LoadedDescription,
+    (loaded, inputs): (&'a LoadedDescription, &'a InputFiles),
     options: &CampaignOptions,
     calibrating: &Calibrating<'_>,
     observer: &mut dyn Observer,
@@ -269,7 +269,8 @@ fn calibrated_testbed<'a>(
         executable: options.executable.clone(),
     };
     remove_job_logs(&surroundings.out)?;
-    let mut testbed = Testbed::start(loaded, surroundings, calibrating.seed, calibrating.stop)?;
+    let (seed, stop) = (calibrating.seed, calibrating.stop);
+    let mut testbed = Testbed::start((loaded, inputs), surroundings, seed, stop)?;
     testbed.calibration_scale = options.duration_scale;
     testbed.calibrations = calibrating.carry_out(&mut testbed, observer)?;
     Ok(testbed)

@@ -56,6 +56,9 @@ impl LoadRun<'_> {
         plan.seed = self.seed;
         plan.cpu = self.cpu;
         plan.busy = self.busy;
+        if self.service.users.is_some() {
+            plan.inputs = self.inputs.clone();
+        }
         plan.host = Some(fingerprint_line(&fingerprint()));
         Ok(measure(&plan, stop, progress)?)
     }

@@ -12,7 +12,7 @@ use tailbound_measurement::{
     CalibrationPlan, Endpoint, MeasurementError, await_service, fingerprint, fingerprint_line,
     run_setup,
 };
-use tailbound_model::{Description, LoadedDescription, Members, Service};
+use tailbound_model::{Description, InputFiles, LoadedDescription, Members, Service};
 use tailbound_time::Duration;
 
 use crate::ExperimentError;
@@ -36,6 +36,7 @@ const SETUP_WITHIN: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Testbed<'a> {
     loaded: &'a LoadedDescription,
+    inputs: &'a InputFiles,
     surroundings: Surroundings,
     ports: PortSet,
     /// The domains with a reservation or a service; they run through the whole experiment.
@@ -54,7 +55,7 @@ impl<'a> Testbed<'a> {
     /// # Errors
     /// A program that does not start, a service that does not answer or refuses its setup.
     pub fn start(
-        loaded: &'a LoadedDescription,
+        (loaded, inputs): (&'a LoadedDescription, &'a InputFiles),
         surroundings: Surroundings,
         seed: u64,
         stop: &AtomicBool,
@@ -62,6 +63,7 @@ impl<'a> Testbed<'a> {
         let description = &loaded.description;
         let mut testbed = Self {
             loaded,
+            inputs,
             surroundings,
             ports: PortSet::of(description)?,
             residents: BTreeMap::new(),
@@ -100,6 +102,9 @@ impl<'a> Testbed<'a> {
         service: &Service,
     ) -> Result<CalibrationPlan, ExperimentError> {
         let mut plan = CalibrationPlan::new(name, service.clone(), self.endpoint(service)?);
+        let users = service.users.as_ref();
+        let file = users.and_then(|users| users.parameters.as_ref());
+        plan.parameters = file.and_then(|file| self.inputs.parameters(file).cloned());
         plan.process = self
             .residents
             .get(&service.domain)

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 use tailbound_distribution::Distribution;
-use tailbound_model::{Cpu, Service};
+use tailbound_model::{Cpu, ParameterTable, Service};
 use tailbound_time::Duration;
 
 use crate::{Endpoint, MeasurementError};
@@ -41,6 +41,8 @@ pub struct CalibrationPlan {
     pub warm_up: u32,
     /// Time for all tasks together, about, shared out evenly.
     pub limit: Duration,
+    /// The values of the users' placeholders, if the service has users with parameters.
+    pub parameters: Option<ParameterTable>,
     /// The seed of `{random}` and of drawn execution times.
     pub seed: u64,
     /// The CPU that the client is pinned to; not the service's.
@@ -64,6 +66,7 @@ impl CalibrationPlan {
             requests: 40,
             warm_up: 8,
             limit: Duration::from_secs(2),
+            parameters: None,
             seed: 1,
             cpu: None,
             fifo_priority: Some(92),

@@ -17,6 +17,7 @@ pub mod load;
 pub mod measurement;
 mod message_link;
 pub mod noise;
+mod omitted_requests;
 pub mod overheads;
 pub mod plan;
 pub mod protocol;
@@ -40,6 +41,7 @@ pub use measurement::{
     Counts, LoadConnection, Measurement, Progress, RecordOutcome, RequestRecord,
 };
 pub use noise::{Noise, noise};
+pub use omitted_requests::OmittedRequests;
 pub use overheads::{MeasuredOverheads, OverheadPlan, measure_overheads};
 pub use plan::{LoadPlan, Release};
 pub use setup::{await_service, run_setup};

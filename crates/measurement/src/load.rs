@@ -1,12 +1,14 @@
-//! The open-loop load generator.
+//! The load generator.
 //!
 //! Open loop: requests go out when the plan says, whether or not earlier ones were answered, and
-//! every latency counts from that intended time. A closed loop would stop asking just when the
-//! service is slow, and leave out the very latencies that matter (coordinated omission).
+//! every latency counts from that intended time. A closed loop stops asking just when the
+//! service is slow, and leaves out the very latencies that matter (coordinated omission). Users of a service are one all the
+//! same, since people do wait; what is left out so is estimated and told ([`OmittedRequests`](crate::OmittedRequests)).
 
 mod generator;
 mod spin_allowance;
 mod summary;
+mod user_load;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -104,7 +106,7 @@ fn check(plan: &LoadPlan) -> Result<(), MeasurementError> {
             remedy: remedy.into(),
         })
     };
-    if plan.releases.is_empty() {
+    if plan.releases.is_empty() && plan.service.users.is_none() {
         return bad(
             "the plan releases nothing",
             "make its releases with simulator::workload::releases, over warm-up and duration",

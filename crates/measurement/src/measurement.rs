@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use tailbound_distribution::{Arrival, Distribution};
 use tailbound_time::{ClockId, Duration, Instant};
 
+use crate::OmittedRequests;
+
 /// How many requests there were, after the warm-up, and what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
@@ -117,6 +119,9 @@ pub struct Measurement {
     /// The latencies of all tasks together, from the intended send time.
     #[serde(rename = "latency")]
     pub overall: Distribution,
+    /// What users of the service left out while they waited for replies; `None` without users.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub omitted: Option<OmittedRequests>,
     /// How late the generator itself was: from the intended send time to when it took the request
     /// up; waiting for a place in flight is not in it.
     pub lateness: Distribution,

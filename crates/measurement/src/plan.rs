@@ -1,6 +1,6 @@
 //! What one measurement is to do.
 
-use tailbound_model::{Cpu, Service};
+use tailbound_model::{Cpu, InputFiles, Service};
 use tailbound_time::{Duration, Instant};
 
 use crate::{BusyRate, Endpoint};
@@ -16,7 +16,8 @@ pub struct LoadPlan {
     pub service: Service,
     /// Where it listens, resolved with [`Endpoint::resolve`].
     pub endpoint: Endpoint,
-    /// What is released when, sorted by time; covers the warm-up and the duration.
+    /// What is released when, sorted by time; covers the warm-up and the duration. Requests of users are not in it: those
+    /// depend on the replies.
     pub releases: Vec<Release>,
     /// What is released before this counts for nothing.
     pub warm_up: Duration,
@@ -25,6 +26,8 @@ pub struct LoadPlan {
     /// How long answers are waited for after the last release; the rest counts as failed, with
     /// the time waited until then as a lower bound of its latency.
     pub drain: Duration,
+    /// What the users of the service take from files; empty where it has no users, or they take nothing from files.
+    pub inputs: InputFiles,
     /// The seed of `{random}` and, for the record, of the releases.
     pub seed: u64,
     /// The CPU that the generator is pinned to; not the service's.
@@ -54,6 +57,7 @@ impl LoadPlan {
             warm_up: Duration::ZERO,
             duration: Duration::ZERO,
             drain: Duration::from_secs(5),
+            inputs: InputFiles::default(),
             seed: 1,
             cpu: None,
             fifo_priority: Some(92),

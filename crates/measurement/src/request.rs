@@ -2,12 +2,13 @@
 //!
 //! In the arguments of a Redis command, in an HTTP path and in a query of PostgreSQL, `{random}` becomes a random number
 //! (`{random:100}` one below 100), `{index}` the count of the repetition, and `{busy:2ms}` the
-//! loop count that keeps the service busy so long. Other braces stay as they are, since arguments
+//! loop count that keeps the service busy so long; in requests of users a column of their parameters, such as `{lat}`,
+//! becomes the value of the row. Other braces stay as they are, since arguments
 //! may be JSON or Lua.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use tailbound_model::{Protocol, Request, Scheduling, Service, Task};
+use tailbound_model::{ParameterTable, Protocol, Request, Scheduling, Service, Task};
 use tailbound_time::Duration;
 
 use crate::protocol::frame::WorkRequest;
@@ -31,6 +32,8 @@ pub(crate) enum RequestPiece {
     Index,
     /// `{busy:...}`.
     Busy(Duration),
+    /// A column of the users' parameters.
+    Parameter(usize),
 }
 
 /// A request with its placeholders found.
@@ -70,14 +73,28 @@ pub(crate) struct Filling<'a> {
     pub(crate) busy: Busy,
     /// The work of a synthetic request.
     pub(crate) execution: Duration,
+    /// The values of the columns of the users' parameters.
+    pub(crate) parameters: &'a [String],
 }
 
 impl RequestTemplate {
-    /// The template of `task`'s request.
+    /// The template of `task`'s request, with placeholders for the columns of `parameters`.
     ///
     /// # Errors
-    /// A request that is missing, or not of the service's protocol.
-    pub(crate) fn of_task(service: &Service, name: &str) -> Result<Self, MeasurementError> {
+    /// A request that is missing, or not of the service's protocol; values that have no place in a path.
+    pub(crate) fn of_task(
+        service: &Service,
+        name: &str,
+        parameters: Option<&ParameterTable>,
+    ) -> Result<Self, MeasurementError> {
+        let is_path = service.protocol == Protocol::Http;
+        if is_path && parameters.is_some_and(|table| !table.is_of_one_word_values()) {
+            return Err(MeasurementError::BadPlan {
+                what: "a value of the users' parameters has a blank or a control character in it"
+                    .into(),
+                remedy: "encode it as paths of HTTP have it, such as %20 for a blank".into(),
+            });
+        }
         let Some(task) = service.tasks.get(name) else {
             return Err(MeasurementError::BadPlan {
                 what: format!("the plan releases task {name}, which the service does not have"),
@@ -88,7 +105,7 @@ impl RequestTemplate {
             (Protocol::Synthetic | Protocol::IcmpEcho, _) => Ok(Self::Synthetic {
                 priority: synthetic_priority(service, task),
             }),
-            (_, Some(request)) => Self::of_request(service, request),
+            (_, Some(request)) => Self::of_request(service, request, parameters),
             (_, None) => Err(MeasurementError::BadPlan {
                 what: format!("task {name} has no request"),
                 remedy: "say what is sent, such as request = { command = [\"PING\"] }".into(),
@@ -103,17 +120,21 @@ impl RequestTemplate {
     pub(crate) fn of_request(
         service: &Service,
         request: &Request,
+        parameters: Option<&ParameterTable>,
     ) -> Result<Self, MeasurementError> {
-        let below = random_below(service);
+        let names = Placeholders {
+            random_below: random_below(service),
+            parameters,
+        };
         match (service.protocol, request) {
             (Protocol::Redis, Request::Redis { command, .. }) if !command.is_empty() => command
                 .iter()
-                .map(|argument| pieces(argument, below))
+                .map(|argument| pieces(argument, &names))
                 .collect::<Result<_, _>>()
                 .map(Self::Redis),
-            (Protocol::Http, Request::Http { path }) => pieces(path, below).map(Self::Http),
+            (Protocol::Http, Request::Http { path }) => pieces(path, &names).map(Self::Http),
             (Protocol::Postgresql, Request::Postgresql { query, .. }) => {
-                pieces(query, below).map(Self::Postgresql)
+                pieces(query, &names).map(Self::Postgresql)
             }
             _ => Err(MeasurementError::BadPlan {
                 what: format!(
@@ -191,6 +212,11 @@ fn fill(out: &mut Vec<u8>, pieces: &[RequestPiece], filling: &mut Filling) {
                 out.extend_from_slice(text);
                 continue;
             }
+            RequestPiece::Parameter(column) => {
+                let value = filling.parameters.get(*column);
+                out.extend_from_slice(value.map_or(&b""[..], |value| value.as_bytes()));
+                continue;
+            }
             RequestPiece::Random { below } => filling.random.random_range(0..*below),
             RequestPiece::Index => filling.index,
             RequestPiece::Busy(length) => match filling.busy {
@@ -203,8 +229,16 @@ fn fill(out: &mut Vec<u8>, pieces: &[RequestPiece], filling: &mut Filling) {
     }
 }
 
+/// What placeholders there are.
+struct Placeholders<'a> {
+    /// What `{random}` draws below.
+    random_below: u64,
+    /// The columns that stand for placeholders, too.
+    parameters: Option<&'a ParameterTable>,
+}
+
 /// Cuts `argument` at its placeholders.
-fn pieces(argument: &str, random_below: u64) -> Result<Vec<RequestPiece>, MeasurementError> {
+fn pieces(argument: &str, names: &Placeholders<'_>) -> Result<Vec<RequestPiece>, MeasurementError> {
     let mut pieces = Vec::new();
     let mut text = Vec::new();
     let mut rest = argument;
@@ -212,7 +246,7 @@ fn pieces(argument: &str, random_below: u64) -> Result<Vec<RequestPiece>, Measur
         text.extend_from_slice(&rest.as_bytes()[..open]);
         let inside = rest[open + 1..].split_once('}');
         let piece = match inside {
-            Some((name, _)) => placeholder(name, random_below)?,
+            Some((name, _)) => placeholder(name, names)?,
             None => None,
         };
         match (piece, inside) {
@@ -237,7 +271,10 @@ fn pieces(argument: &str, random_below: u64) -> Result<Vec<RequestPiece>, Measur
 }
 
 /// The placeholder called `name`, if it is one.
-fn placeholder(name: &str, random_below: u64) -> Result<Option<RequestPiece>, MeasurementError> {
+fn placeholder(
+    name: &str,
+    names: &Placeholders<'_>,
+) -> Result<Option<RequestPiece>, MeasurementError> {
     let bad = |cause: String, remedy: &str| MeasurementError::BadPlan {
         what: format!("{{{name}}} in a request: {cause}"),
         remedy: remedy.into(),
@@ -256,10 +293,13 @@ fn placeholder(name: &str, random_below: u64) -> Result<Option<RequestPiece>, Me
     }
     Ok(match name {
         "random" => Some(RequestPiece::Random {
-            below: random_below,
+            below: names.random_below,
         }),
         "index" => Some(RequestPiece::Index),
-        _ => None,
+        name => {
+            let column = names.parameters.and_then(|table| table.column(name));
+            column.map(RequestPiece::Parameter)
+        }
     })
 }
 
@@ -327,7 +367,7 @@ mod tests {
     }
 
     fn written(service: &Service, request: &Request, seed: u64) -> String {
-        let template = RequestTemplate::of_request(service, request).unwrap();
+        let template = RequestTemplate::of_request(service, request, None).unwrap();
         let mut out = Vec::new();
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut filling = Filling {
@@ -337,6 +377,7 @@ mod tests {
                 iterations_per_millisecond: 1000.0,
             }),
             execution: Duration::ZERO,
+            parameters: &[],
         };
         template.write(&mut out, &mut Vec::new(), &mut filling);
         String::from_utf8(out).unwrap()
@@ -377,12 +418,12 @@ mod tests {
     fn says_which_placeholder_is_wrong() {
         let service = service(Protocol::Redis, vec![]);
         for argument in ["{busy:2}", "{random:0}", "{random:x}"] {
-            let error = RequestTemplate::of_request(&service, &redis(&[argument], 1));
+            let error = RequestTemplate::of_request(&service, &redis(&[argument], 1), None);
             let text = error.unwrap_err().to_string();
             assert!(text.contains(argument), "{text}");
         }
         let path = Request::Http { path: "/".into() };
-        assert!(RequestTemplate::of_request(&service, &path).is_err());
+        assert!(RequestTemplate::of_request(&service, &path, None).is_err());
     }
 
     #[test]
@@ -439,7 +480,7 @@ mod tests {
         fn no_argument_panics(argument in "[{}a-z:0-9]{0,30}|\\PC*") {
             let request = redis(&["GET", &argument], 1);
             let service = service(Protocol::Redis, vec![]);
-            if RequestTemplate::of_request(&service, &request).is_ok() {
+            if RequestTemplate::of_request(&service, &request, None).is_ok() {
                 let text = written(&service, &request, 1);
                 prop_assert!(text.starts_with("*2\r\n$3\r\nGET\r\n$"));
             }

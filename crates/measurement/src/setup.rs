@@ -70,6 +70,7 @@ fn try_once(
         random: &mut ChaCha8Rng::seed_from_u64(0),
         busy: Busy::Unknown,
         execution: Duration::ZERO,
+        parameters: &[],
     };
     exchange
         .request(&template, &mut filling, "a first request", give_up)
@@ -96,7 +97,7 @@ pub fn run_setup(
     let mut exchange = Exchange::open(endpoint, service.protocol, stop)?;
     let mut sent = 0;
     for (number, request) in service.setup.iter().enumerate() {
-        let template = RequestTemplate::of_request(service, request)?;
+        let template = RequestTemplate::of_request(service, request, None)?;
         if template.needs_busy_rate() {
             return Err(MeasurementError::BadPlan {
                 what: format!("setup request {} has {{busy:...}}", number + 1),
@@ -110,6 +111,7 @@ pub fn run_setup(
                 random: &mut random,
                 busy: Busy::Unknown,
                 execution: Duration::ZERO,
+                parameters: &[],
             };
             exchange.pipeline(&template, &mut filling, &step, give_up)?;
             sent += 1;

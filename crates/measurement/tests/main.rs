@@ -6,3 +6,4 @@ mod message_services;
 mod redis;
 mod synthetic_service;
 mod testbed;
+mod users;

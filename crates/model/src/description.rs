@@ -22,6 +22,7 @@ use crate::mode::{LocalMode, Mode};
 use crate::mode_changes::AgentDescription;
 use crate::schema::{NameSchema, is_default};
 use crate::section::{Section, Sections};
+use crate::users::Users;
 pub use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps, LaterDistance, PoissonState};
 use crate::{BackendKind, BackendOptions};
 
@@ -470,6 +471,9 @@ pub struct Service {
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub max_in_flight: Option<u32>,
+    /// The users of the service, who release its tasks with arrivals of the kind `users`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<Users>,
     /// Requests sent once, in order, before anything is measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<Request>,

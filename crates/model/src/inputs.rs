@@ -10,6 +10,7 @@ use tailbound_time::Duration;
 
 use crate::description::{Bin, Description};
 use crate::named_files::{FilePurpose, named_files};
+use crate::parameter_table::{ParameterTable, parse_parameters};
 use crate::parser::KeyPath;
 use crate::problem::{Problem, Problems, Severity, SourceText};
 
@@ -43,6 +44,8 @@ pub struct InputFiles {
     traces: BTreeMap<PathBuf, Vec<TracedJob>>,
     samples: BTreeMap<PathBuf, Vec<SampleCount>>,
     histograms: BTreeMap<PathBuf, Vec<Bin>>,
+    #[serde(default)]
+    parameters: BTreeMap<PathBuf, ParameterTable>,
 }
 
 impl InputFiles {
@@ -59,6 +62,16 @@ impl InputFiles {
     /// The execution times that the description calls `file`, ascending; never empty.
     pub fn samples(&self, file: &Path) -> Option<&[SampleCount]> {
         self.samples.get(file).map(Vec::as_slice)
+    }
+
+    /// The values of placeholders that the description calls `file`.
+    pub fn parameters(&self, file: &Path) -> Option<&ParameterTable> {
+        self.parameters.get(file)
+    }
+
+    /// Adds values of placeholders that did not come from a file.
+    pub fn insert_parameters(&mut self, file: impl Into<PathBuf>, table: ParameterTable) {
+        self.parameters.insert(file.into(), table);
     }
 
     /// Adds a trace that did not come from a file; the jobs are put in order, and those of one
@@ -78,6 +91,7 @@ impl InputFiles {
         self.traces.append(&mut others.traces);
         self.samples.append(&mut others.samples);
         self.histograms.append(&mut others.histograms);
+        self.parameters.append(&mut others.parameters);
     }
 
     /// Adds samples that did not come from a file; they are put in order.
@@ -118,6 +132,7 @@ pub(crate) fn load_each(
             FilePurpose::TraceWithExecution => false,
             FilePurpose::Histogram => inputs.histograms.contains_key(&file),
             FilePurpose::Samples => inputs.samples.contains_key(&file),
+            FilePurpose::Parameters => inputs.parameters.contains_key(&file),
         };
         if is_loaded {
             continue;
@@ -145,6 +160,9 @@ pub(crate) fn load_each(
             }),
             FilePurpose::Samples => parse_samples(&text, &shown).map(|samples| {
                 inputs.samples.insert(file, samples);
+            }),
+            FilePurpose::Parameters => parse_parameters(&text, &shown).map(|table| {
+                inputs.parameters.insert(file, table);
             }),
         };
         if let Err(more) = outcome {

@@ -26,12 +26,14 @@ mod mode;
 mod mode_changes;
 mod named_files;
 mod on_host;
+mod parameter_table;
 mod parser;
 mod problem;
 mod request_log;
 pub mod rt_app;
 mod schema;
 mod section;
+mod users;
 mod validation;
 mod workload;
 mod writer;
@@ -69,11 +71,13 @@ pub use mode_changes::{
     TaskProcesses, TaskStart,
 };
 pub use named_files::{FilePurpose, files_named};
+pub use parameter_table::{ParameterTable, parse_parameters};
 pub use parser::{
     Checked, DescriptionFormat, Extended, KeyPath, LoadError, LoadedDescription, check, parse,
 };
 pub use problem::{Problem, Problems, Severity};
 pub use request_log::{LoggedRequest, RequestLog, parse_request_log};
 pub use section::{Section, SectionKind, Sections};
+pub use users::{LONGEST_SESSION, ThinkTime, UserChange, UserStep, Users};
 pub use validation::Check;
 pub use writer::{NotWritable, interference_to_toml, overheads_to_toml, to_toml};

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::description::{Arrivals, Description, ExecutionTime};
 use crate::parser::KeyPath;
+use crate::users::ThinkTime;
 
 /// What a file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +18,8 @@ pub enum FilePurpose {
     Samples,
     /// Execution times, in bins.
     Histogram,
+    /// Values of placeholders in requests.
+    Parameters,
 }
 
 /// The files that a description names, by the path it names them with, and what each is for.
@@ -47,7 +50,31 @@ pub(crate) fn named_files(description: &Description) -> Vec<(KeyPath, FilePurpos
             files.extend(file_of_law(&task.execution_time, execution));
         }
     }
+    files.extend(files_of_users(description));
     files.extend(files_of_interference(description));
+    files
+}
+
+/// The files of the users of services.
+fn files_of_users(description: &Description) -> Vec<(KeyPath, FilePurpose, PathBuf)> {
+    let mut files = Vec::new();
+    for (name, service) in &description.services {
+        let Some(users) = &service.users else {
+            continue;
+        };
+        let place = KeyPath::root().key("services").key(name).key("users");
+        if let ThinkTime::Samples { file } = &users.think_time {
+            let place = place.key("think_time").key("file");
+            files.push((place, FilePurpose::Samples, file.clone()));
+        }
+        if let Some(file) = &users.parameters {
+            files.push((
+                place.key("parameters"),
+                FilePurpose::Parameters,
+                file.clone(),
+            ));
+        }
+    }
     files
 }
 

@@ -90,6 +90,9 @@ pub enum Arrivals {
         /// The file; relative paths start at the description.
         file: PathBuf,
     },
+    /// By the users of the service, each of whom waits for a reply before the next request. Only measurement and simulation
+    /// know users.
+    Users {},
 }
 
 /// The least time from a job to a later one.
@@ -269,7 +272,7 @@ impl Arrivals {
                 let (jobs, length) = ArrivalCurve::of(self)?.rate();
                 Some(length / jobs)
             }),
-            Self::Trace { .. } => None,
+            Self::Trace { .. } | Self::Users {} => None,
         }
     }
 
@@ -293,7 +296,8 @@ impl Arrivals {
             Self::Bursts { .. }
             | Self::Poisson { .. }
             | Self::MarkovModulatedPoisson { .. }
-            | Self::Trace { .. } => None,
+            | Self::Trace { .. }
+            | Self::Users {} => None,
         }
     }
 }
@@ -422,6 +426,7 @@ impl Service {
             message_size: None,
             scheduling: Scheduling::default(),
             max_in_flight: None,
+            users: None,
             setup: Vec::new(),
             tasks: tasks.collect(),
             slos: Vec::new(),
@@ -476,7 +481,7 @@ impl Task {
     }
 
     /// How many jobs are released in the long run, all clients together; `None` for a trace, which
-    /// says so only in its file.
+    /// says so only in its file, and for users, who wait for the service.
     pub fn mean_rate(&self) -> Option<Rate> {
         let each = match &self.arrivals {
             Arrivals::Periodic { period, .. } => 1.0 / period.as_secs_f64(),
@@ -488,7 +493,7 @@ impl Task {
             Arrivals::Poisson { rate } => rate.as_per_second(),
             Arrivals::MarkovModulatedPoisson { states } => PoissonState::mean_per_second(states),
             Arrivals::MinimumDistances { .. } => 1.0 / self.arrivals.mean_gap()?.as_secs_f64(),
-            Arrivals::Trace { .. } => return None,
+            Arrivals::Trace { .. } | Arrivals::Users {} => return None,
         };
         Rate::per_second(each * f64::from(self.clients))
     }

@@ -22,3 +22,4 @@ mod stalls;
 mod theorems;
 mod traces;
 mod unequal_speeds;
+mod users;

@@ -69,6 +69,13 @@ pub fn predict_watched(
     if let Some((task, key)) = query.service.delayed_task() {
         return Err(AnalysisError::delayed(task, key));
     }
+    if query.service.users.is_some() {
+        return Err(AnalysisError::NotAnalysed {
+            reason: "the service has users who wait for replies, and no response-time distribution of ours is for a \
+                     closed loop"
+                .into(),
+        });
+    }
     let poisson = |task: &Task| matches!(task.arrivals, Arrivals::Poisson { .. });
     if query.service.tasks.values().all(poisson) {
         return predict_poisson(query, &BatchLaw::single(), (points, watch));

@@ -144,7 +144,8 @@ impl<'a> CalibrationSession<'a> {
         name: &str,
         busy: Option<BusyRate>,
     ) -> Result<Option<Vec<RoundRequest>>, MeasurementError> {
-        let template = RequestTemplate::of_task(&self.plan.service, name)?;
+        let template =
+            RequestTemplate::of_task(&self.plan.service, name, self.plan.parameters.as_ref())?;
         let busy = busy.map_or(Busy::Unknown, Busy::Rate);
         let step = format!("a request of task {name}");
         let limit = self.plan.limit / self.plan.service.tasks.len().max(1) as u64;
@@ -206,11 +207,16 @@ impl<'a> CalibrationSession<'a> {
     ) -> Result<RoundRequest, MeasurementError> {
         let before = self.process_time();
         self.index += 1;
+        let row = self.plan.parameters.as_ref().map(|table| {
+            let index = self.index as usize;
+            table.row(index % table.sessions().max(1), index)
+        });
         let mut filling = Filling {
             index: self.index,
             random: &mut self.random,
             busy,
             execution,
+            parameters: row.unwrap_or_default(),
         };
         let give_up = Monotonic.now().saturating_add(REQUEST_LIMIT);
         let trip: RoundTrip = self
@@ -241,7 +247,7 @@ impl<'a> CalibrationSession<'a> {
     fn busy_rate(&mut self) -> Result<Option<BusyRate>, MeasurementError> {
         let service = &self.plan.service;
         for name in service.tasks.keys() {
-            let template = RequestTemplate::of_task(service, name)?;
+            let template = RequestTemplate::of_task(service, name, self.plan.parameters.as_ref())?;
             if template.needs_busy_rate() {
                 return BusyRate::find(name, |iterations| self.busy_time(&template, iterations))
                     .map(Some);

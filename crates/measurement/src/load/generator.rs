@@ -8,12 +8,13 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::polling::{Interest, Poller, Readiness};
-use tailbound_model::{ExecutionTime, Protocol};
+use tailbound_model::{ExecutionTime, ParameterTable, Protocol};
 use tailbound_time::{Clock, Duration, Instant};
 use tailbound_trigger::trigger;
 
 use super::Gauge;
 use super::spin_allowance::SpinAllowance;
+use super::user_load::UserLoad;
 use crate::connection::{Connection, ReadEnd};
 use crate::protocol::Reply;
 use crate::request::{Busy, Filling, RequestTemplate};
@@ -28,12 +29,23 @@ const TAKEN_UP_AT_ONCE: usize = 64;
 /// How many different texts of failures are kept.
 const FAILURE_TEXTS: usize = 50;
 
+/// The most jobs of users for whose records there is room before the load starts.
+const FORESEEN_JOBS: usize = 4_000_000;
+
 /// One release, with indices in place of names.
 #[derive(Clone, Copy, Debug)]
-struct LoadJob {
-    connection: u32,
-    at: Instant,
-    execution: Duration,
+pub(super) struct LoadJob<'a> {
+    pub(super) connection: u32,
+    /// The position of its task in the service.
+    pub(super) task: u32,
+    pub(super) client: u32,
+    pub(super) at: Instant,
+    /// The work to ask the synthetic service for.
+    pub(super) execution: Duration,
+    /// The values for its placeholders.
+    pub(super) parameters: &'a [String],
+    /// Whether a user waits for the reply.
+    pub(super) is_of_user: bool,
 }
 
 /// Where one request stands.
@@ -53,6 +65,14 @@ pub(super) enum RequestStage {
     Lost,
 }
 
+/// The trail of a request before it is due.
+const UNTOUCHED: Trail = Trail {
+    stage: RequestStage::Planned,
+    taken_up: Instant::ORIGIN,
+    sent: None,
+    ended: Instant::ORIGIN,
+};
+
 /// The times of one request, on CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trail {
@@ -65,7 +85,9 @@ pub(super) struct Trail {
 /// What the loop leaves behind.
 #[derive(Debug)]
 pub(super) struct Finished {
-    /// One per release of the plan, in its order.
+    /// What was asked: the task and the client by their numbers, and when.
+    pub(super) requests: Vec<(u32, u32, Instant)>,
+    /// One per request, in their order.
     pub(super) trails: Vec<Trail>,
     /// Texts of failures, with their counts.
     pub(super) failures: BTreeMap<String, u64>,
@@ -75,10 +97,10 @@ pub(super) struct Finished {
     pub(super) connections: Vec<LoadConnection>,
 }
 
-/// One client of one task: a connection, and what it asks for.
+/// One client of one task, or a user of several: a connection, and what it asks for.
 struct LoadClient {
     connection: Connection,
-    template: usize,
+    tasks: Vec<u32>,
     client: u32,
     /// Whether the poller watches for room to write.
     watched_for_room: bool,
@@ -94,11 +116,16 @@ pub(super) struct Generator<'a> {
     poller: Poller,
     clients: Vec<LoadClient>,
     templates: Vec<RequestTemplate>,
-    jobs: Vec<LoadJob>,
+    /// Those of the plan, then those of users as they come.
+    jobs: Vec<LoadJob<'a>>,
     trails: Vec<Trail>,
+    users: Option<UserLoad<'a>>,
     held: VecDeque<usize>,
     in_flight: u32,
+    /// The next job of the plan, and how many of them there are.
     next: usize,
+    planned: usize,
+    released: u64,
     random: ChaCha8Rng,
     scratch: Vec<u8>,
     buffer: Vec<u8>,
@@ -111,12 +138,15 @@ pub(super) struct Generator<'a> {
 }
 
 impl LoadClient {
-    /// The connection with the names that tables of the kernel have for it; `None` where they have none.
-    fn end(&self) -> Option<LoadConnection> {
-        Some(LoadConnection {
-            task: self.template as u32,
-            client: self.client,
-            end: self.connection.end().ok()?,
+    /// The connection with the names that tables of the kernel have for it, for each task; none where they have none.
+    fn ends(&self) -> impl Iterator<Item = LoadConnection> {
+        let end = self.connection.end().ok();
+        self.tasks.iter().filter_map(move |task| {
+            Some(LoadConnection {
+                task: *task,
+                client: self.client,
+                end: end.clone()?,
+            })
         })
     }
 }
@@ -128,7 +158,7 @@ impl<'a> Generator<'a> {
         let tasks: Vec<&String> = plan.service.tasks.keys().collect();
         let templates = tasks
             .iter()
-            .map(|name| RequestTemplate::of_task(&plan.service, name))
+            .map(|name| RequestTemplate::of_task(&plan.service, name, parameters(plan)))
             .collect::<Result<Vec<_>, _>>()?;
         let busy = busy(plan, &templates)?;
         let mut generator = Self {
@@ -140,9 +170,12 @@ impl<'a> Generator<'a> {
             templates,
             jobs: Vec::with_capacity(plan.releases.len()),
             trails: Vec::new(),
+            users: None,
             held: VecDeque::with_capacity(1024),
             in_flight: 0,
             next: 0,
+            planned: 0,
+            released: 0,
             random: ChaCha8Rng::seed_from_u64(plan.seed),
             scratch: Vec::with_capacity(4096),
             buffer: vec![0; 64 * 1024],
@@ -161,13 +194,13 @@ impl<'a> Generator<'a> {
         let mut connections = BTreeMap::new();
         for release in &self.plan.releases {
             let Ok(template) = tasks.binary_search(&&release.task) else {
-                RequestTemplate::of_task(&self.plan.service, &release.task)?;
+                RequestTemplate::of_task(&self.plan.service, &release.task, None)?;
                 continue;
             };
             let connection = match connections.get(&(template, release.client)) {
                 Some(connection) => *connection,
                 None => {
-                    let connection = self.open(template, release.client)?;
+                    let connection = self.open(vec![template as u32], release.client)?;
                     connections.insert((template, release.client), connection);
                     connection
                 }
@@ -175,22 +208,65 @@ impl<'a> Generator<'a> {
             let execution = self.execution(release.execution, &release.task)?;
             self.jobs.push(LoadJob {
                 connection,
+                task: template as u32,
+                client: release.client,
                 at: release.at,
                 execution,
+                parameters: &[],
+                is_of_user: false,
             });
         }
-        // Written in full now, so that no page of it is first touched while the load runs.
-        let untouched = Trail {
-            stage: RequestStage::Planned,
-            taken_up: Instant::ORIGIN,
-            sent: None,
-            ended: Instant::ORIGIN,
-        };
-        self.trails = vec![untouched; self.jobs.len()];
+        self.planned = self.jobs.len();
+        self.connect_users(tasks)?;
+        self.make_room();
         Ok(())
     }
 
-    fn open(&mut self, template: usize, client: u32) -> Result<u32, MeasurementError> {
+    /// Opens a connection for each user.
+    fn connect_users(&mut self, tasks: &[&String]) -> Result<(), MeasurementError> {
+        let first = self.clients.len() as u32;
+        let Some(mut users) = UserLoad::of(self.plan, tasks, first)? else {
+            return Ok(());
+        };
+        for task in users.tasks().to_vec() {
+            let name = tasks[task as usize];
+            let described = &self.plan.service.tasks[name];
+            if let ExecutionTime::Calibrated { .. } = described.execution_time {
+                users.expect(task, self.execution(None, name)?);
+            }
+        }
+        for user in 0..users.most() {
+            self.open(users.tasks().to_vec(), user)?;
+        }
+        self.users = Some(users);
+        Ok(())
+    }
+
+    /// Room for all records, written in full now, so that no page of it is first touched while the load runs. How many
+    /// requests users will send is not known: as many as of one that is answered at once, up to a limit.
+    fn make_room(&mut self) {
+        let later = self.plan.service.users.as_ref().map_or(0, |users| {
+            let span = self.plan.warm_up.saturating_add(self.plan.duration);
+            let think = users.think_time.mean().unwrap_or(Duration::ZERO);
+            let each = span.as_secs_f64() / think.as_secs_f64().max(1e-3);
+            (each * f64::from(users.most())).min(FORESEEN_JOBS as f64) as usize
+        });
+        let blank = LoadJob {
+            connection: 0,
+            task: 0,
+            client: 0,
+            at: Instant::ORIGIN,
+            execution: Duration::ZERO,
+            parameters: &[],
+            is_of_user: false,
+        };
+        self.jobs.resize(self.planned + later, blank);
+        self.jobs.truncate(self.planned);
+        self.trails = vec![UNTOUCHED; self.planned + later];
+        self.trails.truncate(self.planned);
+    }
+
+    fn open(&mut self, tasks: Vec<u32>, client: u32) -> Result<u32, MeasurementError> {
         let connection = Connection::open(&self.plan.endpoint, self.plan.service.protocol)?;
         let index = self.clients.len() as u32;
         self.poller
@@ -198,7 +274,7 @@ impl<'a> Generator<'a> {
             .map_err(|cause| host("watch a connection", cause))?;
         self.clients.push(LoadClient {
             connection,
-            template,
+            tasks,
             client,
             watched_for_room: false,
             closed: false,
@@ -233,20 +309,26 @@ impl<'a> Generator<'a> {
         for job in &mut self.jobs {
             job.at = start.saturating_add(job.at.saturating_since(Instant::ORIGIN));
         }
-        let last = self.jobs.last().map_or(start, |job| job.at);
+        let mut last = self.jobs.last().map_or(start, |job| job.at);
+        if let Some(users) = &mut self.users {
+            users.start(start);
+            let span = self.plan.warm_up.saturating_add(self.plan.duration);
+            last = last.max(start.saturating_add(span));
+        }
         let mut end = last.saturating_add(self.plan.drain);
         let mut allowance = SpinAllowance::new(self.fifo, Monotonic.now());
         let mut stopped = false;
         let interrupted = loop {
             if stop.load(Ordering::Relaxed) && !stopped {
                 stopped = true;
-                self.jobs.truncate(self.next);
+                self.planned = self.next;
+                self.users = None;
                 end = end.min(Monotonic.now().saturating_add(DRAIN_AFTER_STOP));
             }
             let step = self.step(end, &mut allowance);
-            gauge.released.store(self.next as u64, Ordering::Relaxed);
+            gauge.released.store(self.released, Ordering::Relaxed);
             gauge.answered.store(self.answered, Ordering::Relaxed);
-            let draining = self.next == self.jobs.len();
+            let draining = self.next == self.planned && Monotonic.now() >= last;
             gauge.draining.store(draining, Ordering::Relaxed);
             match step {
                 Ok(false) => {}
@@ -261,28 +343,56 @@ impl<'a> Generator<'a> {
     fn step(&mut self, end: Instant, allowance: &mut SpinAllowance) -> Result<bool, String> {
         self.take_up_due()?;
         let now = Monotonic.now();
-        let all_released = self.next == self.jobs.len();
+        let next = self.next_due();
+        let all_released = next.is_none();
         let idle = self.in_flight == 0 && self.held.is_empty();
         if all_released && (idle || now >= end) {
             return Ok(true);
         }
-        let due = self.jobs.get(self.next).map_or(end, |job| job.at);
-        self.wait(due, now, allowance)?;
+        self.wait(next.unwrap_or(end), now, allowance)?;
         for place in 0..self.ready.len() {
             self.handle(self.ready[place])?;
         }
         Ok(false)
     }
 
+    /// When the next job of the plan is due.
+    fn next_planned(&self) -> Option<Instant> {
+        let planned = self
+            .jobs
+            .get(self.next)
+            .filter(|_| self.next < self.planned);
+        planned.map(|job| job.at)
+    }
+
+    /// When the next job is due; `None` if there is none before a reply.
+    fn next_due(&self) -> Option<Instant> {
+        let asked = self.users.as_ref().and_then(UserLoad::next_due);
+        match (self.next_planned(), asked) {
+            (Some(planned), Some(asked)) => Some(planned.min(asked)),
+            (planned, asked) => planned.or(asked),
+        }
+    }
+
+    /// The index of the job that is due, if one is.
+    fn take_due(&mut self, now: Instant) -> Option<usize> {
+        let due = self.next_due().filter(|at| *at <= now)?;
+        self.released += 1;
+        if self.next_planned() == Some(due) {
+            self.next += 1;
+            return Some(self.next - 1);
+        }
+        self.jobs.push(self.users.as_mut()?.take()?);
+        self.trails.push(UNTOUCHED);
+        Some(self.jobs.len() - 1)
+    }
+
     fn take_up_due(&mut self) -> Result<(), String> {
         for _ in 0..TAKEN_UP_AT_ONCE {
             let now = Monotonic.now();
-            match self.jobs.get(self.next) {
-                Some(job) if job.at <= now => {}
-                _ => return Ok(()),
-            }
-            let index = self.next;
-            self.next += 1;
+            let Some(index) = self.take_due(now) else {
+                return Ok(());
+            };
             self.trails[index].taken_up = now;
             if self.has_room() {
                 self.send(index)?;
@@ -313,8 +423,9 @@ impl<'a> Generator<'a> {
             random: &mut self.random,
             busy: self.busy,
             execution: job.execution,
+            parameters: job.parameters,
         };
-        let template = &self.templates[client.template];
+        let template = &self.templates[job.task as usize];
         template.write(&mut client.connection.out, &mut self.scratch, &mut filling);
         if !names_requests(self.plan.service.protocol) {
             client.connection.awaiting.push_back(index);
@@ -429,6 +540,7 @@ impl<'a> Generator<'a> {
         };
         self.in_flight -= 1;
         self.answered += 1;
+        self.tell_user(index);
         if let Some(text) = reply.refused {
             self.note_failure(text);
         }
@@ -448,9 +560,18 @@ impl<'a> Generator<'a> {
             self.trails[index].stage = RequestStage::Lost;
             self.trails[index].ended = now;
             self.in_flight -= 1;
+            self.tell_user(index);
             self.note_failure(why.to_string());
         }
         Ok(())
+    }
+
+    /// A request has ended: the user who waited for it goes on.
+    fn tell_user(&mut self, index: usize) {
+        let job = self.jobs[index];
+        if let Some(users) = self.users.as_mut().filter(|_| job.is_of_user) {
+            users.replied(job.client, self.trails[index].ended);
+        }
     }
 
     fn reopen(&mut self, place: usize) -> Result<(), String> {
@@ -460,7 +581,7 @@ impl<'a> Generator<'a> {
             .add(&connection, place as u64, Interest::Read)
             .map_err(|error| format!("cannot watch a connection: {error}"))?;
         let client = &mut self.clients[place];
-        self.connections.extend(client.end());
+        self.connections.extend(client.ends());
         client.connection = connection;
         client.closed = false;
         client.watched_for_room = false;
@@ -482,14 +603,22 @@ impl<'a> Generator<'a> {
             }
         }
         self.connections
-            .extend(self.clients.iter().filter_map(LoadClient::end));
+            .extend(self.clients.iter().flat_map(LoadClient::ends));
+        let requests = self.jobs.iter();
         Finished {
+            requests: requests.map(|job| (job.task, job.client, job.at)).collect(),
             connections: self.connections,
             trails: self.trails,
             failures: self.failures,
             interrupted,
         }
     }
+}
+
+/// The values of the users' placeholders.
+fn parameters(plan: &LoadPlan) -> Option<&ParameterTable> {
+    let file = plan.service.users.as_ref()?.parameters.as_ref()?;
+    plan.inputs.parameters(file)
 }
 
 /// Whether replies say which request they answer.

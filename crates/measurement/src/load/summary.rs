@@ -2,13 +2,20 @@
 
 use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_linux::process::own_thread;
+use tailbound_model::Arrivals;
 use tailbound_time::{ClockId, Duration, Instant};
 
-use super::generator::{Finished, RequestStage, Trail};
-use crate::{Counts, LoadPlan, Measurement, RecordOutcome, RequestRecord};
+use super::generator::{Finished, RequestStage};
+use crate::{Counts, LoadPlan, Measurement, OmittedRequests, RecordOutcome, RequestRecord};
 
 /// What the method is called in provenances.
 const METHOD: &str = "open-loop load, from the intended send time to the reply";
+
+/// The same with users.
+const USERS_METHOD: &str = "users in a closed loop, from the end of the thought, or another intended send time, to the reply";
+
+/// The method of the estimate of what users left out.
+const OMITTED_METHOD: &str = "each latency again for the requests that its user would have sent meanwhile, at the mean time between requests";
 
 /// Puts together what was measured.
 pub(super) fn summarize(
@@ -18,7 +25,10 @@ pub(super) fn summarize(
     remarks: Vec<String>,
 ) -> Measurement {
     let tasks: Vec<String> = plan.service.tasks.keys().cloned().collect();
-    let records = records(plan, start, &finished.trails, &tasks);
+    let records = records(plan, start, &finished);
+    let omitted = omitted(plan, &records, &tasks);
+    let mut remarks = remarks;
+    remarks.extend(omitted.as_ref().map(OmittedRequests::remark));
     let overall = latencies(plan, &plan.name, records.iter());
     let per_task = tasks
         .iter()
@@ -34,6 +44,7 @@ pub(super) fn summarize(
     Measurement {
         service: plan.name.clone(),
         overall,
+        omitted,
         per_task,
         lateness: lateness(plan, &records),
         counts: counts(records.iter().filter(|record| !record.warm_up)),
@@ -51,36 +62,54 @@ pub(super) fn summarize(
     }
 }
 
-fn records(
-    plan: &LoadPlan,
-    start: Instant,
-    trails: &[Trail],
-    tasks: &[String],
-) -> Vec<RequestRecord> {
-    let counted_from = Instant::ORIGIN + plan.warm_up;
-    let pairs = plan.releases.iter().zip(trails);
-    pairs
-        .filter_map(|(release, trail)| {
-            let outcome = match trail.stage {
-                RequestStage::Planned => return None,
-                RequestStage::Answered => RecordOutcome::Answered,
-                RequestStage::Refused => RecordOutcome::Refused,
-                RequestStage::Held | RequestStage::Open | RequestStage::Lost => {
-                    RecordOutcome::Unanswered
-                }
-            };
-            Some(RequestRecord {
-                task: tasks.binary_search(&release.task).unwrap_or(usize::MAX) as u32,
-                client: release.client,
-                intended: start.saturating_add(release.at.saturating_since(Instant::ORIGIN)),
-                taken_up: trail.taken_up,
-                sent: trail.sent,
-                replied: trail.ended,
-                outcome,
-                warm_up: release.at < counted_from,
-            })
+/// What became of every request that was due, in the order of the intended times.
+fn records(plan: &LoadPlan, start: Instant, finished: &Finished) -> Vec<RequestRecord> {
+    let counted_from = start.saturating_add(plan.warm_up);
+    let pairs = finished.requests.iter().zip(&finished.trails);
+    let records = pairs.filter_map(|((task, client, intended), trail)| {
+        let outcome = match trail.stage {
+            RequestStage::Planned => return None,
+            RequestStage::Answered => RecordOutcome::Answered,
+            RequestStage::Refused => RecordOutcome::Refused,
+            RequestStage::Held | RequestStage::Open | RequestStage::Lost => {
+                RecordOutcome::Unanswered
+            }
+        };
+        Some(RequestRecord {
+            task: *task,
+            client: *client,
+            intended: *intended,
+            taken_up: trail.taken_up,
+            sent: trail.sent,
+            replied: trail.ended,
+            outcome,
+            warm_up: *intended < counted_from,
         })
-        .collect()
+    });
+    let mut records: Vec<RequestRecord> = records.collect();
+    // Those of users stand behind those of the plan.
+    records.sort_by_key(|record| record.intended);
+    records
+}
+
+/// What users left out while they waited; `None` without users.
+fn omitted(
+    plan: &LoadPlan,
+    records: &[RequestRecord],
+    tasks: &[String],
+) -> Option<OmittedRequests> {
+    plan.service.users.as_ref()?;
+    let is_of_user = |record: &&RequestRecord| {
+        let task = plan.service.tasks.get(&tasks[record.task as usize]);
+        task.is_some_and(|task| matches!(task.arrivals, Arrivals::Users {}))
+    };
+    let counted = records.iter().filter(|record| !record.warm_up);
+    let asked: Vec<&RequestRecord> = counted.filter(is_of_user).collect();
+    let subject = format!(
+        "latency of {}, with the requests that its users left out",
+        plan.name
+    );
+    OmittedRequests::of(provenance(plan, subject, OMITTED_METHOD), &asked)
 }
 
 fn counts<'a>(records: impl Iterator<Item = &'a RequestRecord>) -> Counts {
@@ -123,17 +152,28 @@ fn latencies<'a>(
         ended(RecordOutcome::Unanswered),
         ended(RecordOutcome::Refused),
     );
-    let mut provenance = provenance(plan, format!("latency of {subject}"), METHOD);
+    let method = match plan.service.users {
+        None => METHOD,
+        Some(_) => USERS_METHOD,
+    };
+    let mut provenance = provenance(plan, format!("latency of {subject}"), method);
     provenance.assumptions = assumptions(plan, unanswered, refused as u64);
     let arrivals = counted.into_iter().filter_map(RequestRecord::arrival);
     Distribution::from_arrivals(provenance, arrivals.collect())
 }
 
 fn assumptions(plan: &LoadPlan, unanswered: usize, refused: u64) -> Vec<String> {
-    let mut assumptions = vec![String::from(
-        "requests are sent whether or not earlier ones were answered; one connection per task and \
-         client, on which requests follow each other",
-    )];
+    let mut assumptions = vec![match &plan.service.users {
+        None => String::from(
+            "requests are sent whether or not earlier ones were answered; one connection per task and \
+             client, on which requests follow each other",
+        ),
+        Some(users) => format!(
+            "up to {} users, each on a connection of its own, send a request, wait for the reply, and think before the \
+             next; a service that is slow is asked less often",
+            users.most()
+        ),
+    }];
     if let Some(limit) = plan.service.max_in_flight {
         assumptions.push(format!(
             "at most {limit} requests in flight; the others wait at the client, and that wait is \

@@ -54,6 +54,11 @@ fn events(check: &mut Check<'_>, place: &KeyPath, source: &Interference) {
             "a recording has no least distance between events, which analysis needs",
             "name the file in `recorded`, and give `minimum-distances` here (`tailbound trace model` finds them)",
         ),
+        Arrivals::Users {} => check.error(
+            &here,
+            "interference has no users who would wait for it",
+            "describe when its events come, such as { kind = \"sporadic\", min_gap = \"1ms\", max_gap = \"2ms\" }",
+        ),
         Arrivals::Poisson { .. } | Arrivals::MarkovModulatedPoisson { .. } => check.warning(
             &here,
             "these events may come arbitrarily close together, so no deadline on the CPU is certain",

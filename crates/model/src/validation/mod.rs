@@ -27,6 +27,7 @@ mod services;
 mod share;
 mod tasks;
 mod triggers;
+mod users;
 mod workload;
 
 use tailbound_time::Duration;

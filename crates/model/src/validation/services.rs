@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use super::Check;
 use super::tasks::{request, task};
+use super::users::users;
 use crate::description::{Builtin, DomainKind, Protocol, Scheduling, Service};
 use crate::parser::KeyPath;
 
@@ -41,6 +42,7 @@ pub(super) fn services(check: &mut Check<'_>) {
         for (task_name, content) in &service.tasks {
             task(check, &place.key("tasks").key(task_name), service, content);
         }
+        users(check, &place, service);
         promises(check, &place, service);
     }
     builtins_without_service(check);

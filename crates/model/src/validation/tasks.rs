@@ -5,6 +5,7 @@ use tailbound_time::Duration;
 use super::{Check, workload};
 use crate::description::{Domain, ExecutionTime, Protocol, Request, Scheduling, Service, Task};
 use crate::parser::KeyPath;
+use crate::workload::Arrivals;
 
 /// Who decides the order of tasks.
 #[derive(Clone, Copy)]
@@ -94,6 +95,13 @@ pub(super) fn own_task(check: &mut Check<'_>, place: &KeyPath, owner: TaskOwner<
             &place.key("execution_time"),
             "a calibration sends requests, and a domain's own task takes none",
             "use constant, uniform, exponential, lognormal or samples, or describe a service",
+        );
+    }
+    if matches!(task.arrivals, Arrivals::Users {}) {
+        check.error(
+            &place.key("arrivals"),
+            "a domain's own task has no users",
+            "use arrivals of another kind, or describe a service with `users`",
         );
     }
     if task.request.is_some() {

@@ -58,6 +58,7 @@ pub(super) fn arrivals(check: &mut Check<'_>, place: &KeyPath, arrivals: &Arriva
             mean_of_distances(check, place, curve, *mean_gap);
         }
         Arrivals::Trace { file } => path(check, &place.key("file"), file),
+        Arrivals::Users {} => {}
     }
 }
 

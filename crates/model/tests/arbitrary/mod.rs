@@ -13,7 +13,7 @@ use tailbound_model::{
     InterruptHandling, LaterDistance, LocalMode, Metric, Mode, ModeChanges, NiceValue, Percent,
     PercentagePoints, Percentile, Placement, PoissonState, Precedence, Priority, Protocol,
     ReceiveContext, Request, RequestsMeanwhile, Reservation, Scheduling, Sections, Service, Slo,
-    Task, TaskStart, Trigger, Variant, WhenEmpty,
+    Task, TaskStart, ThinkTime, Trigger, UserChange, UserStep, Users, Variant, WhenEmpty,
 };
 use tailbound_time::{Duration, Rate};
 
@@ -401,7 +401,8 @@ fn service(protocol: Protocol) -> impl Strategy<Value = Service> {
         },
     );
     (tasks, slos, setup, option::of(1..u32::MAX)).prop_map(
-        move |(tasks, slos, setup, max_in_flight)| {
+        move |(mut tasks, slos, setup, max_in_flight)| {
+            let users = max_in_flight.and_then(|number| users_of(&mut tasks, number));
             let slos = slos.into_iter().map(|(percentile, latency)| Slo {
                 percentile: Percentile(f64::from(percentile) + 0.125),
                 latency,
@@ -422,12 +423,47 @@ fn service(protocol: Protocol) -> impl Strategy<Value = Service> {
                     .map(|number| 32 + number % 1000),
                 scheduling: Scheduling::Fifo,
                 max_in_flight,
+                users,
                 setup: setup.into_iter().flatten().collect(),
                 slos: slos.filter(|slo| slo.percentile.0 < 100.0).collect(),
                 tasks,
             }
         },
     )
+}
+
+/// Users of all of these tasks, for some numbers.
+fn users_of(tasks: &mut BTreeMap<String, Task>, number: u32) -> Option<Users> {
+    let is_traced = |task: &Task| matches!(task.execution_time, ExecutionTime::Trace {});
+    if number % 3 != 0 || tasks.is_empty() || tasks.values().any(is_traced) {
+        return None;
+    }
+    for task in tasks.values_mut() {
+        task.arrivals = Arrivals::Users {};
+        task.clients = 1;
+    }
+    let step = |task: &String| UserStep {
+        task: task.clone(),
+        times: 1 + number % 7,
+    };
+    let mean = Duration::from_nanos(2 + u64::from(number));
+    Some(Users {
+        count: 1 + number % 1000,
+        think_time: match number % 2 {
+            0 => ThinkTime::Constant { value: mean },
+            _ => ThinkTime::Exponential {
+                min: Duration::from_nanos(1),
+                mean,
+            },
+        },
+        session: tasks.keys().filter(|_| number % 5 == 0).map(step).collect(),
+        parameters: (number % 4 == 0).then(|| "rows.csv".into()),
+        changes: vec![UserChange {
+            at: mean,
+            count: number % 9,
+            over: mean,
+        }],
+    })
 }
 
 fn task(protocol: Protocol) -> impl Strategy<Value = Task> {

@@ -24,6 +24,7 @@ mod soft;
 mod stability;
 mod subsystems;
 mod supply;
+mod users;
 
 pub use course::{Kept, Nothing};
 pub use interference::LaidInterference;

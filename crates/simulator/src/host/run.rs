@@ -17,6 +17,7 @@ use super::problem::HostError;
 use super::result::{CpuResult, HostSimulation, TaskResult};
 use super::soft::InDomain;
 use super::subsystems::{self, PlanRun};
+use super::users::{self, FeedWithUsers, Replies, SimulatedUsers};
 use crate::aperiodic::simulate_aperiodic;
 use crate::hierarchy::{
     Job, JobSource, Level, LevelMember, Rule, ServerKind, Sink, VirtualCpu, simulate_plan,
@@ -141,6 +142,7 @@ fn check_amount(query: &HostQuery<'_>, layout: &Layout, time: Time) -> Result<()
             };
             clients += u64::from(content.clients);
             most_clients = most_clients.max((content.clients, place.clone()));
+            events.extend(users::events(query.description, task, time.releases));
             if let Some(rate) = content.mean_rate() {
                 let jobs = rate.as_per_second() * time.releases.as_secs_f64();
                 events.push((jobs, format!("jobs of {place}")));
@@ -288,8 +290,15 @@ fn simulate_one<S: Sink>(
     let events = (!laid.interference.is_empty())
         .then(|| InterferenceEvents::of(laid, time.end, query))
         .transpose()?;
-    let mut feed = InterferedJobs { jobs: feed, events };
-    let mut both = Tee(&mut course, sink);
+    let users = SimulatedUsers::of(laid, query)?;
+    let jobs = FeedWithUsers {
+        feed,
+        users: users.clone(),
+    };
+    let mut feed = InterferedJobs { jobs, events };
+    let mut replies = Replies { users };
+    let mut heard = Tee(&mut course, sink);
+    let mut both = Tee(&mut heard, &mut replies);
     let ended = simulate_laid(laid, &mut feed, &mut both, time.end)?;
     simulation.ended_ns = simulation.ended_ns.max(ended.as_nanos());
     course.end();

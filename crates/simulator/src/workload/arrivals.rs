@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tailbound_model::{ArrivalCurve, Arrivals, Gaps, InputFiles, PoissonState, Task};
-use tailbound_time::Duration;
+use tailbound_time::{Duration, Rate};
 
 use super::spaced_releases::SpacedReleases;
 use super::streams::RandomStream;
@@ -118,7 +118,7 @@ impl ClientReleases {
     pub(super) fn new(
         name: &str,
         task: &Task,
-        mut stream: RandomStream,
+        stream: RandomStream,
         inputs: &InputFiles,
     ) -> Result<Self, WorkloadError> {
         let zero_gap = |key| WorkloadError::ZeroGap {
@@ -162,14 +162,7 @@ impl ClientReleases {
                 gaps,
                 offset,
             } => Self::bursts(name, (*jobs, *spacing), *gaps, *offset, stream),
-            Arrivals::Poisson { rate } => {
-                let mean_gap_ns = 1e9 / rate.as_per_second();
-                Ok(Self::Poisson {
-                    next: mean_gap_ns * stream.exponential(),
-                    mean_gap_ns,
-                    stream,
-                })
-            }
+            Arrivals::Poisson { rate } => Ok(Self::poisson(*rate, stream)),
             Arrivals::MarkovModulatedPoisson { states } => {
                 let stays = !states.iter().any(|state| state.mean_stay.is_zero());
                 let modulated = stays.then(|| Self::modulated(states, stream));
@@ -183,7 +176,24 @@ impl ClientReleases {
                     .ok_or_else(|| zero_gap("distances"))
             }
             Arrivals::Trace { file } => Self::trace(name, file, inputs),
+            // They come by what users are answered, not by a law of their own.
+            Arrivals::Users {} => Ok(Self::none()),
         }
+    }
+
+    fn poisson(rate: Rate, mut stream: RandomStream) -> Self {
+        let mean_gap_ns = 1e9 / rate.as_per_second();
+        Self::Poisson {
+            next: mean_gap_ns * stream.exponential(),
+            mean_gap_ns,
+            stream,
+        }
+    }
+
+    /// No release at all.
+    fn none() -> Self {
+        let times = Vec::new();
+        Self::Trace { times, next: 0 }
     }
 
     fn trace(name: &str, file: &Path, inputs: &InputFiles) -> Result<Self, WorkloadError> {
@@ -200,10 +210,7 @@ impl ClientReleases {
     fn modulated(states: &[PoissonState], stream: RandomStream) -> Self {
         let rates = states.iter().filter(|state| state.rate.is_some());
         match (states.len(), rates.count()) {
-            (0 | 1, _) | (_, 0) => {
-                let times = Vec::new();
-                Self::Trace { times, next: 0 }
-            }
+            (0 | 1, _) | (_, 0) => Self::none(),
             _ => Self::Modulated(Modulated::new(states, stream)),
         }
     }

@@ -132,7 +132,7 @@ fn traced<'a>(
 }
 
 /// The running total of the counts; `None` if it is zero or beyond all bounds.
-fn cumulative(counts: impl ExactSizeIterator<Item = u64>) -> Option<Vec<u64>> {
+pub(super) fn cumulative(counts: impl ExactSizeIterator<Item = u64>) -> Option<Vec<u64>> {
     let mut total = 0_u64;
     let mut totals = Vec::with_capacity(counts.len());
     for count in counts {

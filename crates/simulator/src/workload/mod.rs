@@ -9,6 +9,7 @@ mod execution;
 mod random_jobs;
 mod spaced_releases;
 pub(crate) mod streams;
+mod users;
 
 use std::path::PathBuf;
 
@@ -20,6 +21,8 @@ use arrivals::ClientReleases;
 pub use execution::draw_execution_times;
 pub use random_jobs::DrawnJobs;
 use streams::{Purpose, RandomStream};
+pub(crate) use users::mean_pause;
+pub use users::{UserRequest, UserRequests};
 
 /// One job of a service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +100,15 @@ pub enum WorkloadError {
         /// The task.
         task: String,
     },
+    /// A step of a session that asks a task which there is not.
+    #[error("the session of the users asks task \"{task}\", which the service does not have")]
+    NoSuchTask {
+        /// The task.
+        task: String,
+    },
+    /// Users who ask nothing.
+    #[error("no task of the service is released by its users; give one arrivals of the kind users")]
+    NoSession,
     /// More jobs than a run can hold.
     #[error(
         "the service would release more than {limit} jobs; lower the rate or shorten the horizon"

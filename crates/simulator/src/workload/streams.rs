@@ -23,6 +23,10 @@ pub(crate) enum Purpose {
     Offsets,
     /// How long after their arrival jobs become ready.
     Jitter,
+    /// How long users think.
+    Thought,
+    /// Which sessions users choose.
+    Session,
 }
 
 /// A random stream. The conversions from raw words are written out here, since those of a
