@@ -22,6 +22,7 @@ pub mod nri;
 pub mod recording;
 pub mod report;
 pub mod rt_app;
+pub mod rtps;
 pub mod sweep;
 pub mod topic_messages;
 pub mod watch_channel;

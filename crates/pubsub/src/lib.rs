@@ -28,7 +28,7 @@
 //! After they are made, publishers and subscribers allocate nothing, and make no system calls but those of the transport;
 //! the clock is read once or twice a message, without a system call. (iceoryx2, Cyclone DDS and Zenoh allocate themselves.)
 //!
-//! The transports: [`InProcess`], [`Udp`], and with the feature `iceoryx2` `SharedMemory`, which needs libclang to compile,
+//! The transports: [`InProcess`], [`Udp`], [`Rtps`], and with the feature `iceoryx2` `SharedMemory`, which needs libclang to compile,
 //! with the feature `zeromq` `ZeroMq`, which compiles libzmq from its source, with the feature `cyclone` `CycloneDds`, which
 //! compiles Cyclone DDS from its source, and with the feature `zenoh` `ZenohMesh`.
 //! With the feature `cdr`, `TypedPublisher` and `TypedSubscriber` carry values of any type of serde.
@@ -36,11 +36,14 @@
 #[cfg(feature = "cyclone")]
 mod cyclone;
 mod data_space;
+mod datagram_inlet;
 mod emptiness;
 mod in_process;
+mod message_ring;
 mod named_transport;
 mod publisher;
 pub mod routes;
+mod rtps;
 #[cfg(feature = "iceoryx2")]
 mod shared_memory;
 mod subscriber;
@@ -60,6 +63,7 @@ pub use data_space::{DataSpace, SharedClock};
 pub use in_process::InProcess;
 pub use named_transport::{named_transport, transport_feature};
 pub use publisher::{DataOrigin, PublishError, Publisher};
+pub use rtps::Rtps;
 #[cfg(feature = "iceoryx2")]
 pub use shared_memory::SharedMemory;
 pub use subscriber::{IncomingMessage, Subscriber, SubscriberThread};

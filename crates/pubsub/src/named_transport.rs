@@ -1,10 +1,10 @@
 //! Transports by their names in descriptions.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use tailbound_linux::network_interface::interface_address;
 
-use crate::{Transport, TransportError, Udp};
+use crate::{Rtps, Transport, TransportError, Udp};
 
 /// The names of the transports that some builds lack, and the features that they are built with.
 const FEATURES: [(&str, &str); 4] = [
@@ -19,6 +19,7 @@ const FEATURES: [(&str, &str); 4] = [
 /// | Name | Address |
 /// | --- | --- |
 /// | `udp` | the name or the address of an interface, and a port: multicast over it |
+/// | `rtps` | the address of an interface and the number of a domain: `127.0.0.1:0` |
 /// | `shared-memory` (feature `iceoryx2`) | the name of the data space on this host |
 /// | `zeromq` (feature `zeromq`) | the name of the data space on this host |
 /// | `zenoh` (feature `zenoh`) | the addresses with ports at which the programs listen, one each, with commas between |
@@ -32,6 +33,7 @@ pub fn named_transport(
 ) -> Option<Result<Box<dyn Transport>, TransportError>> {
     Some(match name {
         "udp" => udp(address),
+        "rtps" => rtps(address),
         #[cfg(feature = "iceoryx2")]
         "shared-memory" => crate::SharedMemory::join(address).map(|joined| Box::new(joined) as _),
         #[cfg(feature = "zeromq")]
@@ -72,17 +74,24 @@ fn udp(address: &str) -> Result<Box<dyn Transport>, TransportError> {
     Ok(Box::new(Udp::multicast(interface, port)))
 }
 
+fn rtps(address: &str) -> Result<Box<dyn Transport>, TransportError> {
+    let address = domain_address("rtps", address)?;
+    Ok(Box::new(Rtps::join(address.port(), *address.ip())?))
+}
+
+/// The address of an interface with the number of a domain of DDS, which stands in the place of a port.
+fn domain_address(transport: &'static str, address: &str) -> Result<SocketAddrV4, TransportError> {
+    address.parse().map_err(|_| TransportError::Refused {
+        transport,
+        attempt: format!("use the address `{address}`"),
+        reason: "an IPv4 address and the number of a domain are needed, such as 127.0.0.1:0"
+            .to_owned(),
+    })
+}
+
 #[cfg(feature = "cyclone")]
 fn cyclone(address: &str) -> Result<Box<dyn Transport>, TransportError> {
-    // The number of the domain stands in the place of a port.
-    let Ok(address) = address.parse::<std::net::SocketAddrV4>() else {
-        return Err(TransportError::Refused {
-            transport: "cyclone-dds",
-            attempt: format!("use the address `{address}`"),
-            reason: "an IPv4 address and the number of a domain are needed, such as 127.0.0.1:0"
-                .to_owned(),
-        });
-    };
+    let address = domain_address("cyclone-dds", address)?;
     let joined = crate::CycloneDds::join(address.port().into(), *address.ip())?;
     Ok(Box::new(joined))
 }
@@ -118,13 +127,16 @@ mod tests {
             let refused = named_transport("udp", address).unwrap().err().unwrap();
             assert!(refused.to_string().contains(remedy), "{refused}");
         }
-        #[cfg(feature = "cyclone")]
-        for address in ["lo", "127.0.0.1"] {
-            let refused = named_transport("cyclone-dds", address)
-                .unwrap()
-                .err()
-                .unwrap();
-            assert!(refused.to_string().contains("127.0.0.1:0"), "{refused}");
+        let of_domains = [
+            "rtps",
+            #[cfg(feature = "cyclone")]
+            "cyclone-dds",
+        ];
+        for name in of_domains {
+            for address in ["lo", "127.0.0.1"] {
+                let refused = named_transport(name, address).unwrap().err().unwrap();
+                assert!(refused.to_string().contains("127.0.0.1:0"), "{refused}");
+            }
         }
     }
 

@@ -58,6 +58,12 @@ fn a_message_in_a_datagram_allocates_nothing() {
 }
 
 #[test]
+fn a_message_by_rtps_allocates_nothing() {
+    let transport = tailbound_pubsub::Rtps::join(97, std::net::Ipv4Addr::LOCALHOST).unwrap();
+    check_allocations(Box::new(transport), 0);
+}
+
+#[test]
 #[cfg(feature = "iceoryx2")]
 fn a_message_in_shared_memory_allocates_nothing_but_the_sample() {
     let space = format!("allocations-{}", std::process::id());

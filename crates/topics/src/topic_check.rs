@@ -66,7 +66,7 @@ fn address_fits(check: &mut Check<'_>, here: &KeyPath, transport: TransportKind,
             format!("\"{address}\" is no interface with a port"),
             "write the address or the name of the interface, such as \"127.0.0.1:7410\" or \"eth0:7410\"",
         ),
-        TransportKind::CycloneDds if !is_dds_address(address) => check.error(
+        TransportKind::CycloneDds | TransportKind::Rtps if !is_dds_address(address) => check.error(
             here,
             format!("\"{address}\" is no IPv4 address with the number of a domain"),
             "write the address of the interface and a domain from 0 to 230, such as \"127.0.0.1:0\"",
@@ -406,7 +406,10 @@ fn isolation(check: &mut Check<'_>, place: &KeyPath, topic: &TopicDescription) {
         TransportKind::InProcess => return,
         TransportKind::SharedMemory => &[Mount],
         TransportKind::Zeromq => &[Mount, Network],
-        TransportKind::Udp | TransportKind::Zenoh | TransportKind::CycloneDds => &[Network],
+        TransportKind::Udp
+        | TransportKind::Zenoh
+        | TransportKind::CycloneDds
+        | TransportKind::Rtps => &[Network],
     };
     let description = check.description();
     let obstacle = |domain: &str| {

@@ -14,7 +14,7 @@ pub const LAYERS: [&[&str]; 12] = [
         "nri",
         "perfetto",
     ],
-    &["model", "messages"],
+    &["model", "messages", "rtps"],
     &[
         "distribution",
         "execution-time",

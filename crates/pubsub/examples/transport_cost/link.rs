@@ -55,7 +55,6 @@ impl Place {
     }
 
     /// The number of the domain for DDS.
-    #[cfg_attr(not(feature = "cyclone"), allow(dead_code))]
     pub fn domain(self) -> u32 {
         10 + self.run % 200
     }
@@ -69,6 +68,7 @@ impl Place {
 /// The names of what is measured: a transport, and the way to use it.
 pub const TRANSPORTS: &[&str] = &[
     "udp",
+    "rtps",
     #[cfg(feature = "iceoryx2")]
     "shared-memory",
     #[cfg(feature = "zeromq")]
@@ -123,6 +123,7 @@ pub fn outlet(transport: &str, way: Way, topic: &str, place: Place) -> Box<dyn O
     }
     match transport {
         "udp" => super::bare_udp::outlet(&topic, place),
+        "rtps" => super::bare_rtps::outlet(&topic, place),
         #[cfg(feature = "iceoryx2")]
         "shared-memory" => super::bare_middleware::shared_memory_outlet(&topic, place),
         #[cfg(feature = "zeromq")]
@@ -145,6 +146,7 @@ pub fn inlet(transport: &str, way: Way, topic: &str, place: Place) -> Box<dyn In
     }
     match transport {
         "udp" => super::bare_udp::inlet(&topic, place),
+        "rtps" => super::bare_rtps::inlet(&topic, place),
         #[cfg(feature = "iceoryx2")]
         "shared-memory" => super::bare_middleware::shared_memory_inlet(&topic, place),
         #[cfg(feature = "zeromq")]
@@ -192,6 +194,7 @@ pub fn space(transport: &str, place: Place) -> DataSpace {
             Box::new(Udp::multicast(Ipv4Addr::LOCALHOST, place.port("ping")))
         }
         "udp" => Box::new(Udp::unicast(routes(place))),
+        "rtps" => Box::new(super::bare_rtps::join(place)),
         #[cfg(feature = "iceoryx2")]
         "shared-memory" => Box::new(tailbound_pubsub::SharedMemory::join(&place.space()).unwrap()),
         #[cfg(feature = "zeromq")]

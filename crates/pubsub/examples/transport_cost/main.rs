@@ -14,6 +14,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod bare_middleware;
+mod bare_rtps;
 mod bare_udp;
 mod end_program;
 mod exchange;

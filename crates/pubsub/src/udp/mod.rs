@@ -13,10 +13,11 @@ mod sender;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 
-use tailbound_linux::datagrams::{bind_shared, grow_receive_buffer};
+use tailbound_linux::datagrams::bind_shared;
 use tailbound_messages::{LONGEST_DATAGRAM, multicast_group};
 
 use crate::data_space::longest_message;
+use crate::datagram_inlet::give_room;
 use crate::{Receiver, Sender, Topic, Transport, TransportError, TransportTraits};
 
 /// The name of the transport in descriptions and errors.
@@ -161,38 +162,12 @@ impl Transport for Udp {
             });
         }
         let socket = self.listen(topic)?;
-        let room = give_room(&socket, topic)?;
+        let room = give_room(NAME, &socket, topic)?;
         Ok(match longest_message(topic) <= LONGEST_DATAGRAM {
             true => Box::new(receiver::DatagramReceiver::new(socket, room, topic)),
             false => Box::new(receiver::FragmentReceiver::new(socket, room, topic)),
         })
     }
-}
-
-/// Gives a socket room for what may come while its subscriber does not run: what the contracts of the publishers admit in
-/// an interval, and the history. The bytes of room that it has then.
-fn give_room(socket: &UdpSocket, topic: &Topic) -> Result<usize, TransportError> {
-    let admitted = topic.contract.map_or(0, |contract| contract.messages);
-    let messages = admitted.max(topic.quality.history) as usize * topic.publishers as usize;
-    // The kernel counts its own memory for each datagram: the structure around it, and pages that are not full.
-    let longest = longest_message(topic);
-    let datagrams = longest.div_ceil(LONGEST_DATAGRAM);
-    let needed = messages.saturating_mul(longest + longest / 2 + datagrams * 1_280);
-    let attempt = || {
-        format!(
-            "make room for {messages} messages of topic `{}`",
-            topic.name
-        )
-    };
-    let room = grow_receive_buffer(socket, needed).map_err(|error| refused(attempt(), error))?;
-    if room < needed {
-        let remedy = format!(
-            "the host admits {room} bytes of {needed}: raise net.core.rmem_max to {}, or shorten history or contract",
-            needed.div_ceil(2)
-        );
-        return Err(refused(attempt(), remedy));
-    }
-    Ok(room)
 }
 
 fn group(topic: &Topic) -> Ipv4Addr {

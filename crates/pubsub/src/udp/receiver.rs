@@ -2,21 +2,16 @@
 
 use std::net::UdpSocket;
 
-use tailbound_linux::datagrams::{
-    DATAGRAMS_AT_ONCE, DatagramSlots, dropped_datagrams, receive_datagram, receive_datagrams,
-    wait_for_datagram,
-};
+use tailbound_linux::datagrams::{DATAGRAMS_AT_ONCE, DatagramSlots};
 use tailbound_time::Duration;
 
 use super::fragment::{Fragment, FragmentAssembly};
 use super::{LONGEST_DATAGRAM, NAME};
 use crate::data_space::longest_message;
+use crate::datagram_inlet::DatagramInlet;
 use crate::emptiness::Emptiness;
+use crate::message_ring::MessageRing;
 use crate::{Receiver, Topic, TransportError};
-
-/// Limits of waits from this length on are left to the socket's own timeout, which is a tick of the kernel coarse, and saves
-/// the call that waits more finely.
-const COARSE_LIMIT: Duration = Duration::from_millis(50);
 
 /// Receives messages of one datagram each, straight into the slots of the history.
 pub(super) struct DatagramReceiver {
@@ -29,23 +24,13 @@ pub(super) struct DatagramReceiver {
     emptiness: Emptiness,
 }
 
-/// A socket and the slots that it is read into.
-struct DatagramInlet {
-    socket: UdpSocket,
-    slots: DatagramSlots,
-    timeout: Option<Duration>,
-    /// The number of receptions that empty a full buffer. A flood that comes faster than it is read does not hold up the
-    /// subscriber for longer.
-    most_receptions: usize,
-}
-
 impl DatagramReceiver {
     pub(super) fn new(socket: UdpSocket, room: usize, topic: &Topic) -> Self {
         let history = topic.quality.history as usize;
         // A datagram longer than a message shows by the byte that it has more.
         let slots = DatagramSlots::new(history + DATAGRAMS_AT_ONCE, longest_message(topic) + 1);
         Self {
-            inlet: DatagramInlet::new(socket, room, slots),
+            inlet: DatagramInlet::new(NAME, socket, room, slots),
             history,
             first: 0,
             count: 0,
@@ -139,7 +124,7 @@ impl Receiver for DatagramReceiver {
     }
 
     fn dropped(&self) -> Option<u64> {
-        dropped_datagrams(&self.inlet.socket).ok()
+        self.inlet.dropped()
     }
 }
 
@@ -147,9 +132,7 @@ impl Receiver for DatagramReceiver {
 pub(super) struct FragmentReceiver {
     inlet: DatagramInlet,
     assembly: FragmentAssembly,
-    messages: Vec<Vec<u8>>,
-    first: usize,
-    count: usize,
+    waiting: MessageRing,
 }
 
 impl FragmentReceiver {
@@ -158,11 +141,9 @@ impl FragmentReceiver {
         let history = topic.quality.history as usize;
         let slots = DatagramSlots::new(DATAGRAMS_AT_ONCE, LONGEST_DATAGRAM);
         Self {
-            inlet: DatagramInlet::new(socket, room, slots),
+            inlet: DatagramInlet::new(NAME, socket, room, slots),
             assembly: FragmentAssembly::new(topic.publishers as usize, longest),
-            messages: (0..history).map(|_| Vec::with_capacity(longest)).collect(),
-            first: 0,
-            count: 0,
+            waiting: MessageRing::new(history, longest),
         }
     }
 
@@ -188,95 +169,30 @@ impl FragmentReceiver {
             },
             None => datagram,
         };
-        let history = self.messages.len();
-        let place = (self.first + self.count) % history;
-        match self.count == history {
-            true => self.first = (self.first + 1) % history,
-            false => self.count += 1,
-        }
-        let kept = &mut self.messages[place];
-        kept.clear();
-        // Garbage may be longer than a message; what follows shows that it is garbage by its length.
-        let length = message.len().min(kept.capacity());
-        kept.extend_from_slice(&message[..length]);
+        self.waiting.push(message);
     }
 }
 
 impl Receiver for FragmentReceiver {
     fn take(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<bool, TransportError> {
         self.drain()?;
-        if self.count == 0 {
-            return Ok(false);
+        match self.waiting.pop() {
+            Some(message) => {
+                visit(message);
+                Ok(true)
+            }
+            None => Ok(false),
         }
-        let place = self.first;
-        self.first = (self.first + 1) % self.messages.len();
-        self.count -= 1;
-        visit(&self.messages[place]);
-        Ok(true)
     }
 
     fn wait(&mut self, limit: Option<Duration>) -> Result<bool, TransportError> {
-        if self.count > 0 {
+        if !self.waiting.is_empty() {
             return Ok(true);
         }
         self.inlet.wait(limit)
     }
 
     fn dropped(&self) -> Option<u64> {
-        dropped_datagrams(&self.inlet.socket).ok()
-    }
-}
-
-impl DatagramInlet {
-    fn new(socket: UdpSocket, room: usize, slots: DatagramSlots) -> Self {
-        // The kernel's structure for a datagram is no smaller than this.
-        const LEAST_CHARGE: usize = 256;
-        Self {
-            socket,
-            slots,
-            timeout: None,
-            // A reception that is not the last one receives at least two datagrams.
-            most_receptions: room / LEAST_CHARGE / 2 + 1,
-        }
-    }
-
-    fn receive(&mut self, first: usize, most: usize) -> Result<usize, TransportError> {
-        receive_datagrams(&self.socket, &mut self.slots, first, most).map_err(failed)
-    }
-
-    fn receive_one(&mut self, slot: usize, waits: bool) -> Result<bool, TransportError> {
-        receive_datagram(&self.socket, &mut self.slots, slot, waits).map_err(failed)
-    }
-
-    /// Whether a wait of this length is left to the socket's timeout, which is set then.
-    fn waits_in_receive(&mut self, limit: Option<Duration>) -> Result<bool, TransportError> {
-        if limit.is_some_and(|limit| limit < COARSE_LIMIT) {
-            return Ok(false);
-        }
-        if self.timeout != limit {
-            let timeout = limit.map(|limit| std::time::Duration::from_nanos(limit.as_nanos()));
-            self.socket.set_read_timeout(timeout).map_err(failed)?;
-            self.timeout = limit;
-        }
-        Ok(true)
-    }
-
-    fn wait(&self, limit: Option<Duration>) -> Result<bool, TransportError> {
-        // A wait without limit is one of many limits, since a signal ends each of them.
-        const LONG: Duration = Duration::from_secs(3_600);
-        loop {
-            let ready = wait_for_datagram(&self.socket, limit.unwrap_or(LONG)).map_err(failed)?;
-            if ready || limit.is_some() {
-                return Ok(ready);
-            }
-        }
-    }
-}
-
-fn failed(error: std::io::Error) -> TransportError {
-    TransportError::Refused {
-        transport: NAME,
-        attempt: "receive a datagram".to_owned(),
-        reason: error.to_string(),
+        self.inlet.dropped()
     }
 }

@@ -6,6 +6,9 @@ mod cyclone;
 mod delivery;
 mod faults;
 mod lives;
+mod rtps;
+#[cfg(feature = "cyclone")]
+mod rtps_with_cyclone;
 #[cfg(feature = "iceoryx2")]
 pub mod shared_memory;
 mod stage;
