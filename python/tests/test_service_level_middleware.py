@@ -7,7 +7,10 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -21,6 +24,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 import jsonschema
 import pytest
 
+import tailbound.service_level
 from tailbound.service_level import AsgiMiddleware, ServiceLevel, WsgiMiddleware
 
 MILLISECOND_NS = 1_000_000
@@ -482,3 +486,18 @@ def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="workers: '.*/file' cannot be used: .*; give a folder"):
         ServiceLevel("1s", workers=tmp_path / "file")
+
+
+def test_a_copy_of_the_folder_needs_only_the_standard_library(tmp_path: Path) -> None:
+    source = Path(tailbound.service_level.__file__).parent
+    shutil.copytree(source, tmp_path / "level_of_shop")
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import level_of_shop, level_of_shop.simulation\n"
+        "print(level_of_shop.ServiceLevel('1s').report().json())"
+    )
+    # -S: without the packages that are installed.
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program], check=True, capture_output=True
+    )
+    assert json.loads(done.stdout)["service_level"] == 1.0

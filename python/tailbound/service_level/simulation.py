@@ -16,11 +16,10 @@ The same arguments always give the same result.
 from __future__ import annotations
 
 import heapq
-import importlib
 import random
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Deque, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ._controller import Controller
 from ._settings import Settings, Time, nanoseconds
@@ -84,26 +83,13 @@ class Played:
         latencies = sorted(one.latency_s for one in self.requests)
         return latencies[min(len(latencies) - 1, int(probability * len(latencies)))]
 
-    def plot(self) -> Any:
-        """A picture by Altair: the level, and the longest latency with the deadline, over time."""
-        try:
-            altair: Any = importlib.import_module("altair")
-        except ImportError as error:
-            message = (
-                "plot() needs altair, which is not installed; install it with: pip install altair"
-            )
-            raise ImportError(message) from error
-        rows = [
-            {"time": one.time_s, "level": one.service_level, "latency": one.latency_s}
-            for one in self.moments
-        ]
-        base = altair.Chart(altair.Data(values=rows)).mark_line().properties(width=560, height=130)
-        time = altair.X("time:Q", title="time in s")
-        level = base.encode(x=time, y=altair.Y("level:Q", title="service level"))
-        latency = base.encode(x=time, y=altair.Y("latency:Q", title="longest latency in s"))
-        rule = altair.Chart(altair.Data(values=[{"deadline": self.deadline_s}]))
-        rule = rule.mark_rule(strokeDash=[4, 4]).encode(y="deadline:Q")
-        return altair.vconcat(level, latency + rule)
+    def svg(self) -> str:
+        """A picture as SVG: the level, and the longest latency with the deadline, over time."""
+        return _svg(self)
+
+    def _repr_svg_(self) -> str:
+        """The picture in a notebook."""
+        return self.svg()
 
 
 def simulate(
@@ -214,3 +200,58 @@ class _Queue:
         level = report.service_level if self._fixed_level is None else self._fixed_level
         queue = len(self._waiting) + len(self._ends)
         self.moments.append(Moment(now_ns / 1e9, level, latency_s, report.matching_value, queue))
+
+
+_WIDTH, _HEIGHT, _LEFT, _GAP = 560, 120, 60, 50
+"""The size of a panel of the picture, and the room beside and below it."""
+
+
+def _svg(played: Played) -> str:
+    end_s = played.moments[-1].time_s
+    levels = [(one.time_s, one.service_level) for one in played.moments]
+    latencies = [(one.time_s, one.latency_s) for one in played.moments if one.latency_s is not None]
+    most_s = max([played.deadline_s, *(latency for _, latency in latencies)])
+    deadline = [(0.0, played.deadline_s), (end_s, played.deadline_s)]
+    height = 2 * (_HEIGHT + _GAP)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDTH + 20} {height + 10}" '
+        'font-family="sans-serif" font-size="12">',
+        '<rect width="100%" height="100%" fill="#fff"/>',
+        *_axes(10, "service level", 1.0, end_s),
+        _line(10, levels, 1.0, end_s, "#1f5fa8"),
+        *_axes(10 + _HEIGHT + _GAP, "longest latency in s", most_s, end_s),
+        _line(10 + _HEIGHT + _GAP, latencies, most_s, end_s, "#1f5fa8"),
+        _line(10 + _HEIGHT + _GAP, deadline, most_s, end_s, "#a33", 'stroke-dasharray="5 4"'),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _axes(top: int, title: str, most: float, end_s: float) -> List[str]:
+    """The frame of a panel with the ends of its scales."""
+    bottom, middle = top + _HEIGHT, top + _HEIGHT // 2
+    texts = [
+        f'<text x="{_LEFT - 6}" y="{top + 10}" text-anchor="end">{most:.3g}</text>',
+        f'<text x="{_LEFT - 6}" y="{bottom}" text-anchor="end">0</text>',
+        f'<text x="{_LEFT}" y="{bottom + 16}">0</text>',
+        f'<text x="{_LEFT + _WIDTH}" y="{bottom + 16}" text-anchor="end">{end_s:.0f}</text>',
+        f'<text x="{_LEFT + _WIDTH // 2}" y="{bottom + 16}" text-anchor="middle">time in s</text>',
+        f'<text x="20" y="{middle}" transform="rotate(-90 20 {middle})" text-anchor="middle">{title}</text>',
+    ]
+    frame = f'<rect x="{_LEFT}" y="{top}" width="{_WIDTH}" height="{_HEIGHT}" fill="none" stroke="#999"/>'
+    return [frame, *texts]
+
+
+def _line(
+    top: int,
+    points: List[Tuple[float, float]],
+    most: float,
+    end_s: float,
+    colour: str,
+    more: str = "",
+) -> str:
+    places = " ".join(
+        f"{_LEFT + _WIDTH * time_s / end_s:.1f},{top + _HEIGHT * (1 - value / most):.1f}"
+        for time_s, value in points
+    )
+    return f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="1.5" {more}/>'
