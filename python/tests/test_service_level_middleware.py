@@ -405,7 +405,6 @@ def test_workers_are_merged_as_long_as_they_live(tmp_path: Path, ending: signal.
     folder = tmp_path / "workers"
     # As a server that loads the application before it forks its workers.
     level = ServiceLevel("60min", workers=folder)
-    level.request().end()
 
     def work() -> None:
         for _ in range(10):
@@ -417,6 +416,9 @@ def test_workers_are_merged_as_long_as_they_live(tmp_path: Path, ending: signal.
             children.append(forked(work))
         for _, words in children:
             assert os.read(words, 5) == b"ready"
+        assert level.report().requests == 30, "a process without requests is no worker"
+        assert len(list(folder.iterdir())) == 3
+        level.request().end()
         assert level.report().requests == 31
         assert len(list(folder.iterdir())) == 4
     finally:
@@ -459,7 +461,10 @@ def test_a_new_worker_begins_with_the_level_of_the_others(tmp_path: Path) -> Non
     clock.step(1000)
     assert first.level() == pytest.approx(0.95)
     first.request().end()
-    assert ServiceLevel("1s", clock=clock, workers=tmp_path).level() == pytest.approx(0.95)
+    second = ServiceLevel("1s", clock=clock, workers=tmp_path)
+    assert second.report().service_level == pytest.approx(0.95)
+    second.request()
+    assert second.level() == pytest.approx(0.95)
 
 
 def test_garbage_in_the_folder_of_workers_is_passed_over(tmp_path: Path) -> None:
@@ -479,7 +484,21 @@ def test_garbage_in_the_folder_of_workers_is_passed_over(tmp_path: Path) -> None
         assert level.report().requests == 0
         held.close()
     level.report()
-    assert (tmp_path / "other").exists() and len(list(tmp_path.iterdir())) == 2
+    assert list(tmp_path.iterdir()) == [tmp_path / "other"]
+
+
+def test_a_worker_serves_where_its_folder_is_gone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    level = ServiceLevel("1s", workers=tmp_path / "workers")
+    (tmp_path / "workers").rmdir()
+    with level.request() as request:
+        assert request.optional
+    level.request().end()
+    assert level.report().requests == 2
+    assert [record.getMessage()[:48] for record in caplog.records] == [
+        "workers: this process is not in the report: [Err"
+    ]
 
 
 def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:

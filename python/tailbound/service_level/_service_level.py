@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random as random_numbers
 import threading
@@ -14,6 +15,8 @@ from ._controller import Controller
 from ._report import Report
 from ._settings import Settings, Time, nanoseconds
 from ._workers import WorkerFolder
+
+_LOG = logging.getLogger("tailbound.service_level")
 
 
 class Request:
@@ -45,8 +48,8 @@ class ServiceLevel:
     """The service level of this process.
 
     With ``workers``, the path of a folder, preferably in memory such as ``/run/shop``, the processes of an
-    application see each other: each has a level of its own, a report merges all of them, and a process that
-    starts begins with the mean level of the others. ``clock`` and ``random`` are for tests.
+    application see each other: each has a level of its own, a report merges all of them, and a process begins
+    with the mean level of the others at its first request. ``clock`` and ``random`` are for tests.
     """
 
     def __init__(
@@ -72,24 +75,18 @@ class ServiceLevel:
     def _start(self) -> None:
         # The clock is read under the lock, so that the controller's time does not go back.
         self._lock = threading.Lock()
-        now_ns = self._clock()
-        self._controller = Controller(self.settings, now_ns)
-        if self._folder is not None:
-            others = self._folder.others(self.settings.deadline_ns, now_ns)
-            if others:
-                mean = sum(one.service_level for one in others) / len(others)
-                self._controller.start_from(mean)
-            self._publish(now_ns)
+        self._controller = Controller(self.settings, self._clock())
 
     def _start_in_child(self) -> None:
         """Forgets the requests of the parent, which end there."""
         if self._folder is not None:
-            self._folder.rejoin()
+            self._folder.leave()
         self._start()
 
     def request(self, waited_ns: int = 0) -> Request:
         """Begins a request, and draws whether its optional content is served."""
         with self._lock:
+            self._join()
             now_ns = self._clock()
             token = self._controller.begin(now_ns, waited_ns)
             level = self._controller.level(now_ns)
@@ -107,6 +104,7 @@ class ServiceLevel:
         """Takes a latency that the application has measured itself, of a request that has ended now."""
         latency_ns = nanoseconds(latency, "latency")
         with self._lock:
+            self._join()
             now_ns = self._clock()
             self._controller.observe(latency_ns, now_ns)
             self._publish(now_ns)
@@ -121,12 +119,32 @@ class ServiceLevel:
         with self._lock:
             now_ns = self._clock()
             report = self._controller.report(now_ns)
+            serves = self._folder is None or self._folder.has_joined
         if self._folder is None:
             return report
-        return report.merged(self._folder.others(self.settings.deadline_ns, now_ns))
+        others = self._folder.others(self.settings.deadline_ns, now_ns)
+        # A process that has served no request, such as the parent of all workers, is none of them.
+        return report.merged(others) if serves or not others else others[0].merged(others[1:])
+
+    def _join(self) -> None:
+        """Joins the other workers, at their mean level, before the first request of this process."""
+        if self._folder is None or self._folder.has_joined:
+            return
+        now_ns = self._clock()
+        others = self._folder.others(self.settings.deadline_ns, now_ns)
+        try:
+            self._folder.join()
+        except OSError as error:
+            # A request is no place to fail for the sake of a report.
+            _LOG.warning("workers: this process is not in the report: %s", error)
+            self._folder = None
+            return
+        if others:
+            level = sum(one.service_level for one in others) / len(others)
+            self._controller.start_from(level)
 
     def _publish(self, now_ns: int) -> None:
-        if self._folder is not None:
+        if self._folder is not None and self._folder.has_joined:
             controller = self._controller
             kept_ns, oldest_ns = controller.kept_ns(now_ns), controller.oldest_ns(now_ns)
             self._folder.write(controller.report(now_ns), now_ns, kept_ns, oldest_ns)

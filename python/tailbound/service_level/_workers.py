@@ -33,33 +33,41 @@ class WorkerFolder:
 
     def __init__(self, folder: Union[str, "os.PathLike[str]"]) -> None:
         self._folder = Path(folder)
+        self._own: Optional[Path] = None
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._join()
+            # Whether the folder takes files is a matter of this moment, not of the first request.
+            with tempfile.TemporaryFile(dir=self._folder):
+                pass
         except OSError as error:
             raise ValueError(
                 f"workers: {str(folder)!r} cannot be used: {error.strerror}; "
                 "give a folder in which the workers may write, on a file system in memory"
             ) from error
 
-    def _join(self) -> None:
+    @property
+    def has_joined(self) -> bool:
+        """Whether this process has a record."""
+        return self._own is not None
+
+    def join(self) -> None:
+        """Makes a record for this process."""
         # The file gets its name when it is locked: without a lock it would be that of a dead worker.
         self._file, path = tempfile.mkstemp(prefix=f".{_PREFIX}", dir=self._folder)
-        os.ftruncate(self._file, _SIZE)
+        # Memory that a full file system could not give at the first write would kill the process.
+        os.posix_fallocate(self._file, 0, _SIZE)
         fcntl.flock(self._file, fcntl.LOCK_EX)
-        self._own = self._folder / os.path.basename(path)[1:]
         self._memory = mmap.mmap(self._file, _SIZE)
-        os.rename(path, self._own)
+        own = self._folder / os.path.basename(path)[1:]
+        os.rename(path, own)
+        self._own = own
 
-    def rejoin(self) -> None:
-        """Takes a file of its own for a process that was forked; the one before is its parent's."""
-        self.close()
-        self._join()
-
-    def close(self) -> None:
-        """Lets go of the file. It stays for another worker to remove, since a parent may hold it still."""
-        self._memory.close()
-        os.close(self._file)
+    def leave(self) -> None:
+        """Lets go of the record. A process that was forked leaves that of its parent so."""
+        if self._own is not None:
+            self._own = None
+            self._memory.close()
+            os.close(self._file)
 
     def write(
         self,
