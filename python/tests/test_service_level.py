@@ -163,6 +163,7 @@ def test_the_report_of_several_workers_is_merged() -> None:
         return controller.report(20)
 
     merged = report(1.0, None).merged([report(0.5, SECOND_NS), report(0.0, 3 * SECOND_NS)])
-    assert (merged.service_level, merged.latency_ns, merged.requests) == (0.5, 3 * SECOND_NS, 2)
+    assert (merged.service_level, merged.latency_ns, merged.requests) == (0.25, 3 * SECOND_NS, 2)
     assert (merged.age_ns, merged.matching_value) == (10, -1.0)
     assert report(1.0, None).merged([]) == report(1.0, None)
+    assert report(1.0, None).merged([report(0.0, None)]).service_level == 0.5

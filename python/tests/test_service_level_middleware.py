@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import json
 import os
 import re
@@ -128,6 +129,27 @@ def test_a_list_of_pieces_keeps_its_length() -> None:
     assert not hasattr(
         WsgiMiddleware(lambda environ, start: iter([b"a"]), level)({}, None), "__len__"
     )
+
+
+def test_a_file_is_left_to_the_server() -> None:
+    clock, level = stepped()
+    file = wsgiref.util.FileWrapper(io.BytesIO(b"a"))
+
+    def application(environ: Dict[str, Any], start_response: Any) -> Any:
+        clock.step(20)
+        return file
+
+    wrapped = WsgiMiddleware(application, level)
+    for wrapper, is_left in [
+        (wsgiref.util.FileWrapper, True),
+        (lambda file: file, False),
+        (None, False),
+    ]:
+        pieces = wrapped({"PATH_INFO": "/", "wsgi.file_wrapper": wrapper}, None)
+        assert (pieces is file) == is_left
+        pieces.close()  # type: ignore[attr-defined]
+    assert level.report().requests == 3
+    assert level.report().latency_ns == 20 * MILLISECOND_NS
 
 
 def test_optional_content_is_served_with_the_probability_of_the_level() -> None:
@@ -465,6 +487,27 @@ def test_a_new_worker_begins_with_the_level_of_the_others(tmp_path: Path) -> Non
     assert second.report().service_level == pytest.approx(0.95)
     second.request()
     assert second.level() == pytest.approx(0.95)
+
+
+def test_a_worker_that_was_idle_takes_the_level_of_the_busy_ones(tmp_path: Path) -> None:
+    clock = SteppedClock()
+    idle, busy = (ServiceLevel("1s", clock=clock, workers=tmp_path) for _ in range(2))
+    idle.request().end()
+    for _ in range(10):
+        busy.observe("2s")
+        clock.step(1000)
+    level = pytest.approx(0.95**10)
+    assert (idle.level(), busy.level()) == (1.0, level)
+    assert busy.report().service_level == idle.report().service_level == level
+    with idle.request():
+        assert idle.level() == level
+    clock.step(60_000)
+    busy.observe("500ms")
+    clock.step(1000)
+    busy.request().end()
+    # What was left of its window before it was idle, and half of the deadline since.
+    assert busy.level() == pytest.approx(0.95**14 * 1.01)
+    assert idle.report().service_level == busy.level()
 
 
 def test_garbage_in_the_folder_of_workers_is_passed_over(tmp_path: Path) -> None:

@@ -101,6 +101,11 @@ class Controller:
         """1 - latency / deadline, from -1 to 1; none without a request in the window."""
         return self.report(at_ns).matching_value
 
+    def is_idle(self, at_ns: int) -> bool:
+        """Whether no request is in the window, and none is unfinished."""
+        self._advance(at_ns)
+        return not self._open and self._latency_ns(self._now_ns) is None
+
     def report(self, at_ns: int) -> Report:
         """Everything at once."""
         latency_ns = self.latency_ns(at_ns)

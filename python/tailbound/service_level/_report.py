@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Iterator, List, Optional, Tuple
+from typing import Iterator, List, Optional, Sequence, Tuple
 from urllib.parse import parse_qs
 
 JSON_TYPE = "application/json"
@@ -33,12 +33,13 @@ class Report:
         )
 
     def merged(self, others: List[Report]) -> Report:
-        """The report of several workers: the mean level, the longest latency, all requests, the least age."""
+        """The report of several workers: the mean level of those with requests in the window, the longest
+        latency, all requests, the least age."""
         reports = [self, *others]
         latencies = [one.latency_ns for one in reports if one.latency_ns is not None]
         ages = [one.age_ns for one in reports if one.age_ns is not None]
         return Report(
-            sum(one.service_level for one in reports) / len(reports),
+            mean_level(reports),
             max(latencies, default=None),
             self.deadline_ns,
             sum(one.requests for one in reports),
@@ -90,6 +91,15 @@ class Report:
             if value is not None:
                 yield f"# HELP {name}{suffix} {meaning}\n# TYPE {name}{suffix} {kind}\n"
                 yield f"{name}{suffix} {value!r}\n"
+
+
+def mean_level(reports: Sequence[Report]) -> float:
+    """The mean level of the workers with requests in the window; of all where there is none.
+
+    The level of a worker without requests stays, and says nothing of the load.
+    """
+    busy = [one for one in reports if one.latency_ns is not None] or reports
+    return sum(one.service_level for one in busy) / len(busy)
 
 
 def _seconds(time_ns: Optional[int]) -> Optional[float]:

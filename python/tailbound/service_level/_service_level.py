@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Callable, Optional, Type, Union
 
 from ._controller import Controller
-from ._report import Report
+from ._report import Report, mean_level
 from ._settings import Settings, Time, nanoseconds
 from ._workers import WorkerFolder
 
@@ -48,8 +48,8 @@ class ServiceLevel:
     """The service level of this process.
 
     With ``workers``, the path of a folder, preferably in memory such as ``/run/shop``, the processes of an
-    application see each other: each has a level of its own, a report merges all of them, and a process begins
-    with the mean level of the others at its first request. ``clock`` and ``random`` are for tests.
+    application see each other: each has a level of its own, a report merges all of them, and a process that
+    had no request for a window takes the mean level of the others. ``clock`` and ``random`` are for tests.
     """
 
     def __init__(
@@ -86,8 +86,8 @@ class ServiceLevel:
     def request(self, waited_ns: int = 0) -> Request:
         """Begins a request, and draws whether its optional content is served."""
         with self._lock:
-            self._join()
             now_ns = self._clock()
+            self._follow(now_ns)
             token = self._controller.begin(now_ns, waited_ns)
             level = self._controller.level(now_ns)
             self._publish(now_ns)
@@ -104,8 +104,8 @@ class ServiceLevel:
         """Takes a latency that the application has measured itself, of a request that has ended now."""
         latency_ns = nanoseconds(latency, "latency")
         with self._lock:
-            self._join()
             now_ns = self._clock()
+            self._follow(now_ns)
             self._controller.observe(latency_ns, now_ns)
             self._publish(now_ns)
 
@@ -119,6 +119,7 @@ class ServiceLevel:
         with self._lock:
             now_ns = self._clock()
             report = self._controller.report(now_ns)
+            self._publish(now_ns)
             serves = self._folder is None or self._folder.has_joined
         if self._folder is None:
             return report
@@ -126,22 +127,22 @@ class ServiceLevel:
         # A process that has served no request, such as the parent of all workers, is none of them.
         return report.merged(others) if serves or not others else others[0].merged(others[1:])
 
-    def _join(self) -> None:
-        """Joins the other workers, at their mean level, before the first request of this process."""
-        if self._folder is None or self._folder.has_joined:
+    def _follow(self, now_ns: int) -> None:
+        """Takes the level of the other workers before a request to a worker without others: its own is old."""
+        if self._folder is None or not self._controller.is_idle(now_ns):
             return
-        now_ns = self._clock()
         others = self._folder.others(self.settings.deadline_ns, now_ns)
-        try:
-            self._folder.join()
-        except OSError as error:
-            # A request is no place to fail for the sake of a report.
-            _LOG.warning("workers: this process is not in the report: %s", error)
-            self._folder = None
-            return
-        if others:
-            level = sum(one.service_level for one in others) / len(others)
-            self._controller.start_from(level)
+        if others and (
+            not self._folder.has_joined or any(one.latency_ns is not None for one in others)
+        ):
+            self._controller.start_from(mean_level(others))
+        if not self._folder.has_joined:
+            try:
+                self._folder.join()
+            except OSError as error:
+                # A request is no place to fail for the sake of a report.
+                _LOG.warning("workers: this process is not in the report: %s", error)
+                self._folder = None
 
     def _publish(self, now_ns: int) -> None:
         if self._folder is not None and self._folder.has_joined:

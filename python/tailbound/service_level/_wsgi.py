@@ -53,6 +53,9 @@ class WsgiMiddleware:
         except BaseException:
             request.end()
             raise
+        if _is_file_of_server(pieces, environ):
+            request.end()
+            return pieces
         # Servers derive the length of the content from the number of pieces, where there is one.
         return (
             _SizedPieces(pieces, request)
@@ -66,6 +69,12 @@ class WsgiMiddleware:
         answered = answer(method, query, accept, self._service_level.report())
         start_response(answered.status, answered.headers)
         return [answered.body]
+
+
+def _is_file_of_server(pieces: Iterable[bytes], environ: Environment) -> bool:
+    """Whether the pieces are a file that the server sends by a call of the kernel, unless it is wrapped."""
+    wrapper = environ.get("wsgi.file_wrapper")
+    return isinstance(wrapper, type) and isinstance(pieces, wrapper)
 
 
 class _Pieces:
