@@ -11,7 +11,7 @@ import pytest
 
 from tailbound.service_level import Controller, Settings
 from tailbound.service_level._report import answer
-from tailbound.service_level._requests import RequestRules
+from tailbound.service_level._request_rules import RequestRules
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 VECTORS = json.loads((REFERENCE / "service-level-scenarios.json").read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tailbound.service_level import Settings, simulation
-from tailbound.service_level.simulation import Phase, Played
+from tailbound.service_level.simulation import Phase, StepResponse
 
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "service-level-step.svg"
 # With all optional content, 8 requests a second are a load of 0.48, and 30 are one of 1.8; without optional
@@ -18,13 +18,13 @@ PICTURE = Path(__file__).parents[2] / "docs" / "images" / "service-level-step.sv
 PHASES = [Phase("60s", 8), Phase("240s", 30), Phase("240s", 8)]
 
 
-def play(seed: int = 1, **more: object) -> Played:
+def play(seed: int = 1, **more: object) -> StepResponse:
     return simulation.simulate(
         Settings("1s"), PHASES, mandatory="10ms", optional="50ms", seed=seed, **more  # type: ignore[arg-type]
     )
 
 
-def longest(played: Played) -> float:
+def longest(played: StepResponse) -> float:
     """The median over the moments of the longest latency of the window."""
     return statistics.median(one.latency_s for one in played.moments if one.latency_s is not None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Awaitable, Callable, MutableMapping, Optional, Sequence
 
 from ._report import answer
-from ._requests import REPORT_PATH, RequestRules, wall_clock_ns
+from ._request_rules import REPORT_PATH, RequestRules, wall_clock_ns
 from ._service_level import ServiceLevel
 
 Scope = MutableMapping[str, Any]

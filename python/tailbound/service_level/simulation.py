@@ -57,16 +57,16 @@ class ServedRequest:
 
 
 @dataclass(frozen=True)
-class Played:
+class StepResponse:
     """The result of a simulation."""
 
     deadline_s: float
     moments: List[Moment]
     requests: List[ServedRequest]
 
-    def between(self, begin_s: float, end_s: float) -> Played:
+    def between(self, begin_s: float, end_s: float) -> StepResponse:
         """The part of the moments and arrivals in a span of time."""
-        return Played(
+        return StepResponse(
             self.deadline_s,
             [one for one in self.moments if begin_s <= one.time_s < end_s],
             [one for one in self.requests if begin_s <= one.arrival_s < end_s],
@@ -101,7 +101,7 @@ def simulate(
     servers: int = 1,
     seed: int = 1,
     fixed_level: Optional[float] = None,
-) -> Played:
+) -> StepResponse:
     """Plays the phases one after the other. With ``fixed_level`` nobody controls."""
     means_ns = (nanoseconds(mandatory, "mandatory"), nanoseconds(optional, "optional"))
     if servers < 1:
@@ -113,7 +113,7 @@ def simulate(
     queue.play(
         list(_arrivals(phases, seed)), sum(nanoseconds(one.duration, "duration") for one in phases)
     )
-    return Played(settings.deadline_ns / 1e9, queue.moments, queue.requests)
+    return StepResponse(settings.deadline_ns / 1e9, queue.moments, queue.requests)
 
 
 def _arrivals(phases: Sequence[Phase], seed: int) -> Iterator[int]:
@@ -206,7 +206,7 @@ _WIDTH, _HEIGHT, _LEFT, _GAP = 560, 120, 60, 50
 """The size of a panel of the picture, and the room beside and below it."""
 
 
-def _svg(played: Played) -> str:
+def _svg(played: StepResponse) -> str:
     end_s = played.moments[-1].time_s
     levels = [(one.time_s, one.service_level) for one in played.moments]
     latencies = [(one.time_s, one.latency_s) for one in played.moments if one.latency_s is not None]
