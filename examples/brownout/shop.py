@@ -144,15 +144,17 @@ class Shop:
         return f"<h2>Others also bought</h2><ul>{links}</ul>"
 
 
-def application(path: str, **settings: Any) -> Any:
-    """The shop with its service level, for a server of WSGI. The settings are those of ``ServiceLevel``."""
+def application(path: str, start_header: Optional[str] = None, **settings: Any) -> Any:
+    """The shop with its service level, for a server of WSGI. The settings are those of ``ServiceLevel``; a
+    proxy says in ``start_header`` when it got a request."""
     try:
         from tailbound import service_level
     except ImportError:
         # In a clone without the built package, the folder of the module serves by itself.
         sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "tailbound"))
         service_level = importlib.import_module("service_level")
-    return service_level.WsgiMiddleware(Shop(path), service_level.ServiceLevel(**settings))
+    level = service_level.ServiceLevel(**settings)
+    return service_level.WsgiMiddleware(Shop(path), level, start_header=start_header)
 
 
 def main() -> None:

@@ -15,14 +15,15 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import pytest
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "brownout"
 PRODUCTS = 2_000
 CLIENTS = 48
-PATIENCE_S = 120.0
+CLIENTS_MOST = 400
+PATIENCE_S = 600.0
 
 
 def load_shop() -> Any:
@@ -91,7 +92,7 @@ def serving(folder: Path, catalogue: str, deadline: str) -> Iterator[Server]:
             "--bind",
             f"fd://{listener.fileno()}",
         ]
-        command += [f"shop:application({catalogue!r}, {settings})"]
+        command += [f"shop:application({catalogue!r}, start_header='X-Request-Start', {settings})"]
         cpu = max(os.sched_getaffinity(0))
         process = subprocess.Popen(
             ["taskset", "--cpu-list", str(cpu), *command], pass_fds=[listener.fileno()]
@@ -104,20 +105,30 @@ def serving(folder: Path, catalogue: str, deadline: str) -> Iterator[Server]:
 
 
 class Crowd:
-    """Clients that ask for one product after the other, without a pause."""
+    """Clients that ask for one product after the other, without a pause; or all for the same."""
 
-    def __init__(self, server: Server, clients: int) -> None:
+    def __init__(self, server: Server, clients: int, product: Optional[int] = None) -> None:
         self._server = server
+        self._product = product
         self._ends = threading.Event()
         self.latencies_s: List[float] = []
         self.with_recommendations: List[bool] = []
-        self._threads = [
-            threading.Thread(target=self._ask, args=(seed,)) for seed in range(clients)
-        ]
+        self._threads: List[threading.Thread] = []
+        self._clients = clients
+
+    @property
+    def size(self) -> int:
+        """The number of clients."""
+        return len(self._threads)
+
+    def grow(self, clients: int) -> None:
+        """Lets so many more come."""
+        for _ in range(clients):
+            self._threads.append(threading.Thread(target=self._ask, args=(self.size,)))
+            self._threads[-1].start()
 
     def __enter__(self) -> Crowd:
-        for thread in self._threads:
-            thread.start()
+        self.grow(self._clients)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -131,7 +142,10 @@ class Crowd:
         with contextlib.closing(connection):
             while not self._ends.is_set():
                 begin_s = time.monotonic()
-                connection.request("GET", f"/product/{shop.popular(PRODUCTS, numbers)}")
+                product = self._product or shop.popular(PRODUCTS, numbers)
+                # As a proxy does, so that the queue before the server's threads counts.
+                headers = {"X-Request-Start": f"t={time.time():.6f}"}
+                connection.request("GET", f"/product/{product}", headers=headers)
                 body = connection.getresponse().read()
                 self.latencies_s.append(time.monotonic() - begin_s)
                 self.with_recommendations.append(b"Others also bought" in body)
@@ -143,6 +157,15 @@ class Crowd:
             time.sleep(0.02)
 
 
+def overload(server: Server, crowd: Crowd) -> Dict[str, Any]:
+    """Lets clients come until the level has fallen: a machine whose other work ends is faster than before."""
+    while (report := server.report())["service_level"] >= 0.5:
+        assert len(crowd.latencies_s) < 100_000, f"not reached: {report}"
+        crowd.grow(4 if crowd.size < CLIENTS_MOST else 0)
+        crowd.wait_for_answers(len(crowd.latencies_s) + 2 * crowd.size)
+    return report
+
+
 def test_the_shop_gives_way_to_a_crowd_and_returns(tmp_path: Path, catalogue: str) -> None:
     with serving(tmp_path, catalogue, "60min") as server:
         with Crowd(server, CLIENTS) as everything:
@@ -150,19 +173,18 @@ def test_the_shop_gives_way_to_a_crowd_and_returns(tmp_path: Path, catalogue: st
     assert all(everything.with_recommendations)
     median_s = statistics.median(everything.latencies_s[5 * CLIENTS :])
 
-    # The deadline is what half of the answers keep without a controller: far from what the slowest ones keep.
+    # Half of the answers keep this deadline without a controller; the slowest are far from it.
     with serving(tmp_path, catalogue, f"{int(median_s * 1e9)}ns") as server:
         with Crowd(server, CLIENTS) as crowd:
-            server.wait_for(lambda report: report["service_level"] < 0.5)
+            overload(server, crowd)
             before = len(crowd.latencies_s)
-            crowd.wait_for_answers(before + 20 * CLIENTS)
+            crowd.wait_for_answers(before + 10 * CLIENTS)
+        assert 0 < statistics.mean(crowd.with_recommendations[before:]) < 0.9
         answered = len(crowd.latencies_s)
         report = server.wait_for(lambda report: report["requests"] >= answered)
         assert report["requests"] == answered, "both workers, and no request twice"
-        assert statistics.median(crowd.latencies_s[before:]) < 0.7 * median_s
-        assert statistics.mean(crowd.with_recommendations[before:]) < 0.7
 
-        with Crowd(server, 1) as visitor:
+        with Crowd(server, 1, product=PRODUCTS) as visitor:
             server.wait_for(lambda report: report["service_level"] > 0.95)
         assert visitor.latencies_s
 
