@@ -55,6 +55,10 @@ final class ServiceLevelFilterTest {
             if (asked.equals("/fails")) {
                 throw new ServletException("as the test wants");
             }
+            if (asked.equals("/never")) {
+                request.startAsync().setTimeout(1);
+                return;
+            }
             if (asked.equals("/async") && request.getAttribute("again") == null) {
                 request.setAttribute("again", true);
                 AsyncContext context = request.startAsync();
@@ -139,6 +143,15 @@ final class ServiceLevelFilterTest {
             ServiceLevelReport report = settled(level);
             assertEquals(OptionalLong.of(500 * MS), report.latencyNs());
             assertEquals(1, report.requests());
+        }
+    }
+
+    @Test
+    void anAsynchronousRequestEndsWhenItsTimeIsOver() throws Exception {
+        ServiceLevel level = stepped(0);
+        try (WebServer server = server(level, Map.of())) {
+            assertEquals(500, server.send("GET", "/never").statusCode());
+            assertEquals(1, settled(level).requests());
         }
     }
 
