@@ -11,6 +11,7 @@ folder=$repository/target/elearning
 port=18080
 database_port=13306
 table=off
+warm_up=3000
 # Servers have no business as root.
 account=nobody
 
@@ -30,19 +31,27 @@ take_port() { # option, value
     fi
 }
 
+take_count() { # option, value
+    case "$2" in
+        '' | *[!0-9]* | ???????*) refuse "$1 \"$2\" is no number of requests; give one from 0 to 999999" ;;
+    esac
+}
+
 take_options() {
     while [ $# -gt 0 ]; do
         case "$1" in
             --table) table=on ;;
-            --folder | --port | --database-port)
+            --folder | --port | --database-port | --warm-up)
                 [ $# -gt 1 ] || refuse "$1 lacks its value"
                 case "$1" in
                     --folder) folder=$2 ;;
                     --port) take_port "$1" "$2" && port=$2 ;;
+                    --warm-up) take_count "$1" "$2" && warm_up=$2 ;;
                     --database-port) take_port "$1" "$2" && database_port=$2 ;;
                 esac
                 shift ;;
-            *) refuse "there is no option \"$1\"; give --folder DIR, --port N, --database-port N, or --table" ;;
+            *) refuse "there is no option \"$1\"; give --folder DIR, --port N, --database-port N," \
+                "--warm-up N, or --table" ;;
         esac
         shift
     done

@@ -77,6 +77,11 @@ def bare_folder() -> Path:
     return folder
 
 
+def steps_of_walks() -> list[dict[str, str]]:
+    with (HERE / "walks.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
 class CityTest(unittest.TestCase):
     def test_one_seed_makes_one_city(self) -> None:
         one, same, other = (city.City(seed, 2000, 100) for seed in (1, 1, 2))
@@ -110,7 +115,7 @@ class CityTest(unittest.TestCase):
         self.assertEqual(walks, (HERE / "walks.csv").read_text())
 
     def test_a_walker_goes_step_by_step(self) -> None:
-        rows = list(csv.DictReader((HERE / "walks.csv").open()))
+        rows = steps_of_walks()
         self.assertEqual(len(rows), city.WALKS * city.STEPS)
         for before, after in zip(rows, rows[1:]):
             if before["walk"] == after["walk"]:
@@ -125,7 +130,7 @@ class RefusalTest(unittest.TestCase):
         return program.stderr.strip()
 
     def test_a_wrong_option_is_refused_with_the_right_ones(self) -> None:
-        choice = "give --folder DIR, --port N, --database-port N, or --table"
+        choice = "give --folder DIR, --port N, --database-port N, --warm-up N, or --table"
         self.assertEqual(self.refusal("web", "--prot", "1"), f'web: there is no option "--prot"; {choice}')
         self.assertEqual(self.refusal("database", "--folder"), "database: --folder lacks its value")
         self.assertEqual(
@@ -150,7 +155,7 @@ class ApplicationTest(unittest.TestCase):
     folder: Path
     port: int
     database_port: int
-    server: "subprocess.Popen[str] | None" = None
+    server: "subprocess.Popen[bytes] | None" = None
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -167,20 +172,23 @@ class ApplicationTest(unittest.TestCase):
     @classmethod
     def start(cls) -> None:
         ports = ["--port", str(cls.port), "--database-port", str(cls.database_port)]
-        command = ["setpriv", "--pdeathsig", "KILL", "--", str(HERE / "serve"), "--table", "--folder"]
-        cls.log = (cls.folder.parent / f"{cls.folder.name}.log").open("w+")
-        cls.addClassCleanup(os.unlink, cls.log.name)
-        cls.server = subprocess.Popen([*command, str(cls.folder / "data"), *ports], stderr=cls.log, text=True)
+        command = ["setpriv", "--pdeathsig", "KILL", "--", str(HERE / "serve"), "--table", "--warm-up", "300", "--folder"]
+        with (cls.folder / "log").open("w") as log:
+            cls.server = subprocess.Popen([*command, str(cls.folder / "data"), *ports], stderr=log)
 
         def ready() -> bool:
             if cls.server.poll() is not None:
-                raise AssertionError(f"serve ended: {Path(cls.log.name).read_text()}")
+                raise AssertionError(f"serve ended: {cls.log()}")
             try:
                 return cls.ask("/ready")[0] == 200
             except OSError:
                 return False
 
         until("the application is ready", ready)
+
+    @classmethod
+    def log(cls) -> str:
+        return (cls.folder / "log").read_text()
 
     @classmethod
     def end(cls) -> None:
@@ -214,8 +222,7 @@ class ApplicationTest(unittest.TestCase):
         return [line.split("\t") for line in output.stdout.splitlines()]
 
     def test_1_positions_have_their_objects_nearest_first(self) -> None:
-        rows = list(csv.DictReader((HERE / "walks.csv").open()))[:: city.STEPS]
-        for row in rows:
+        for row in steps_of_walks()[:: city.STEPS]:
             objects = self.asked(f"/position?lat={row['lat']}&lon={row['lon']}&count=50")["objects"]
             distances = [one["distance_m"] for one in objects]
             self.assertEqual(distances, sorted(distances))
@@ -308,7 +315,7 @@ class ApplicationTest(unittest.TestCase):
 
     def test_8_servers_end_with_the_signal_and_leave_their_folder_alone(self) -> None:
         self.server.send_signal(signal.SIGTERM)
-        self.assertEqual(self.server.wait(LIMIT_S), 0, Path(self.log.name).read_text())
+        self.assertEqual(self.server.wait(LIMIT_S), 0, self.log())
         self.assertEqual(processes_of(self.folder), [])
         for port in (self.port, self.database_port):
             with socket.socket() as probe, self.assertRaises(ConnectionRefusedError):

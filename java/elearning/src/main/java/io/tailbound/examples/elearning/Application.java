@@ -4,6 +4,8 @@ import jakarta.servlet.ServletContext;
 import jakarta.servlet.ServletContextEvent;
 import jakarta.servlet.ServletContextListener;
 import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.Socket;
 import java.sql.SQLException;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
@@ -16,6 +18,7 @@ public final class Application implements ServletContextListener {
     private static final int LOG_CAPACITY = 65_536;
     private static final long TABLE_PAUSE_MS = 1000;
     private static final long RETRY_MS = 50;
+    private static final int CONNECT_LIMIT_MS = 1000;
 
     private final ResponseLog log = new ResponseLog(LOG_CAPACITY);
     private CourseDatabase database;
@@ -56,8 +59,10 @@ public final class Application implements ServletContextListener {
     public void contextInitialized(ServletContextEvent event) {
         Settings settings = Settings.read(System::getProperty);
         try {
+            long endNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(settings.patienceSeconds());
+            awaitPort(settings.port(), endNs);
             database = new CourseDatabase(settings);
-            await(settings);
+            awaitData(endNs);
         } catch (SQLException | IOException | InterruptedException failed) {
             throw new IllegalStateException("the application does not start: " + failed.getMessage(), failed);
         }
@@ -65,9 +70,23 @@ public final class Application implements ServletContextListener {
         event.getServletContext().setAttribute(NAME, this);
     }
 
-    /** Waits until the database answers: it starts at the same time. */
-    private void await(Settings settings) throws SQLException, InterruptedException {
-        long endNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(settings.patienceSeconds());
+    /** Waits until the database, which starts at the same time, accepts connections. */
+    private static void awaitPort(InetSocketAddress port, long endNs) throws IOException, InterruptedException {
+        while (true) {
+            try (Socket probe = new Socket()) {
+                probe.connect(port, CONNECT_LIMIT_MS);
+                return;
+            } catch (IOException absent) {
+                if (System.nanoTime() > endNs) {
+                    throw new IOException("no database at " + port, absent);
+                }
+            }
+            Thread.sleep(RETRY_MS);
+        }
+    }
+
+    /** Waits until the database answers. */
+    private void awaitData(long endNs) throws SQLException, InterruptedException {
         while (true) {
             try {
                 if (database.isComplete()) {

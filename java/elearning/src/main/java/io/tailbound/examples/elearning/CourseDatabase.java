@@ -32,20 +32,22 @@ final class CourseDatabase implements AutoCloseable {
     private volatile boolean counted;
 
     /**
-     * A database over its address; connections are made when they are needed.
+     * A database that accepts connections at its address; all but the first are made when they are needed.
      *
      * @throws IOException the password cannot be read
      */
     CourseDatabase(Settings settings) throws SQLException, IOException {
+        pool = new MariaDbPoolDataSource();
+        pool.setUser("elearning");
+        pool.setPassword(Files.readString(settings.passwordFile()).strip());
         // Statements are prepared by the server once for each connection. Batches go as one message. A connection
-        // that stays idle is not given up: to make a new one costs more CPU time than a request.
-        pool = new MariaDbPoolDataSource("jdbc:mariadb://" + settings.database()
+        // that stays idle is not given up: to make a new one costs more CPU time than a request. The address comes
+        // last, since it makes the first connection.
+        pool.setUrl("jdbc:mariadb://" + settings.database()
                 + "/elearning?useServerPrepStmts=true&cachePrepStmts=true&useBulkStmts=true"
                 + "&minPoolSize=1&maxPoolSize=" + settings.connections()
                 + "&maxIdleTime=3600&poolValidMinDelay=1000&connectTimeout=10000&registerJmxPool=false"
                 + "&sslMode=disable");
-        pool.setUser("elearning");
-        pool.setPassword(Files.readString(settings.passwordFile()).strip());
     }
 
     /** Objects within an area, the nearest first, at most so many. */

@@ -1,5 +1,6 @@
 package io.tailbound.examples.elearning;
 
+import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.util.function.UnaryOperator;
 
@@ -22,12 +23,23 @@ record Settings(String database, Path passwordFile, int connections, int patienc
      * @throws IllegalArgumentException a setting is missing or wrong
      */
     static Settings read(UnaryOperator<String> property) {
+        String database = text(property, "database");
+        if (!database.matches(".+:[0-9]{1,5}")) {
+            throw new IllegalArgumentException(
+                    "property elearning.database is \"" + database + "\"; give ADDRESS:PORT, such as 127.0.0.1:13306");
+        }
         return new Settings(
-                text(property, "database"),
+                database,
                 Path.of(text(property, "password-file")),
                 count(property, "connections", 9, 64),
                 count(property, "patience", 120, 3600),
                 isOn(property, "table"));
+    }
+
+    /** The port of the database. */
+    InetSocketAddress port() {
+        int colon = database.lastIndexOf(':');
+        return new InetSocketAddress(database.substring(0, colon), Integer.parseInt(database.substring(colon + 1)));
     }
 
     private static String text(UnaryOperator<String> property, String name) {

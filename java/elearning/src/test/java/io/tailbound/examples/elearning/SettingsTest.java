@@ -36,6 +36,8 @@ class SettingsTest {
         assertEquals("property elearning.patience is \"soon\"; give a whole number from 1 to 3600",
                 refusal("patience", "soon"));
         assertEquals("property elearning.table is \"yes\"; give \"on\" or \"off\"", refusal("table", "yes"));
+        assertEquals("property elearning.database is \"here\"; give ADDRESS:PORT, such as 127.0.0.1:13306",
+                refusal("database", "here"));
         assertEquals("property elearning.database is missing; examples/elearning/web gives it", refusal("database", ""));
     }
 }
