@@ -23,7 +23,7 @@ import city
 
 HERE = Path(__file__).resolve().parent
 WAR = HERE.parents[1] / "java/elearning/target/elearning.war"
-LIMIT_S = 60
+LIMIT_S = 300
 
 
 def missing() -> str:
