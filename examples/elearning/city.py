@@ -210,7 +210,7 @@ def write_data(folder: pathlib.Path) -> None:
 def print_walks() -> None:
     city = City()
     nearest = Nearest(city.positions)
-    print("walk,step,lat,lon,id")
+    print("session,step,lat,lon,id")
     for walk in range(WALKS):
         for step, (latitude, longitude, number) in enumerate(city.walk(nearest)):
             print(f"{walk},{step},{latitude:.6f},{longitude:.6f},{number}")

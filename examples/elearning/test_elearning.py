@@ -118,7 +118,7 @@ class CityTest(unittest.TestCase):
         rows = steps_of_walks()
         self.assertEqual(len(rows), city.WALKS * city.STEPS)
         for before, after in zip(rows, rows[1:]):
-            if before["walk"] == after["walk"]:
+            if before["session"] == after["session"]:
                 places = [(float(row["lat"]), float(row["lon"])) for row in (before, after)]
                 self.assertLess(city.course(*places)[0], 2 * city.STEP_M)
 

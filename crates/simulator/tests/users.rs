@@ -1,6 +1,6 @@
 //! Users who wait for replies, against what queueing theory says of them.
 
-use tailbound_model::{Description, InputFiles, Service, parse_parameters};
+use tailbound_model::{Description, ExecutionTime, InputFiles, Service, parse_parameters};
 use tailbound_simulator::host::{HostSimulation, Kept, simulate_host};
 use tailbound_simulator::workload::{UserRequest, UserRequests};
 use tailbound_time::Duration;
@@ -171,4 +171,19 @@ fn who_asks_what_depends_on_the_seed_alone() {
         own.map(|one| one.execution).take(20).collect::<Vec<_>>()
     };
     assert_eq!(by_user(0), by_user(500_000_000));
+}
+
+#[test]
+fn users_ask_for_the_expected_times_of_a_calibrated_task() {
+    let law = "count = 2, think_time = { kind = \"constant\", value = \"1s\" }";
+    let mut description = described(law, "");
+    let service = description.services.get_mut("web").unwrap();
+    let look = service.tasks.get_mut("look").unwrap();
+    look.execution_time = ExecutionTime::Calibrated {
+        expected: Some(Duration::from_millis(20)),
+    };
+    let simulation = simulated(&description, 100);
+    let share = simulation.domains["front"].cpu_share;
+    // Two requests of 20 ms every 1.02 s, or a little later where they wait for each other.
+    assert!((0.038..0.04).contains(&share), "{share}");
 }

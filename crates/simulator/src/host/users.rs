@@ -9,7 +9,7 @@ use super::layout::{LaidPlan, LaidTask};
 use super::problem::HostError;
 use super::run::HostQuery;
 use crate::hierarchy::{Completion, Job, JobSource, Sink};
-use crate::workload::{UserRequests, mean_pause};
+use crate::workload::{UserRequests, WorkloadError, mean_pause};
 use tailbound_model::Description;
 
 /// The first number of a user's job; those of other jobs count from 0.
@@ -35,7 +35,7 @@ struct ServiceUsers<'a> {
 impl<'a> SimulatedUsers<'a> {
     /// Those of the services of a plan; `None` if these have none.
     pub(super) fn of(
-        laid: &LaidPlan,
+        laid: &'a LaidPlan,
         query: &HostQuery<'a>,
     ) -> Result<Option<Rc<RefCell<Self>>>, HostError> {
         let mut all = Self {
@@ -50,11 +50,25 @@ impl<'a> SimulatedUsers<'a> {
                     |laid: &LaidTask| laid.service.as_ref() == Some(name) && laid.name == task;
                 laid.tasks.iter().position(is_it)
             };
-            let requests = UserRequests::of((name, service), span, query.seed, query.inputs)?;
-            let Some(requests) = requests else { continue };
             // A service is one queue, so that its tasks are in one plan.
-            let tasks: Option<Vec<usize>> = requests.tasks().map(place).collect();
-            let Some(tasks) = tasks else { continue };
+            let steps = service.users.iter().flat_map(|users| users.steps(service));
+            if service.users.is_none() || steps.into_iter().any(|step| place(&step.task).is_none())
+            {
+                continue;
+            }
+            // The plan has execution times that the description leaves to a calibration.
+            let content = |task: &str| {
+                let laid = &laid.tasks[place(task)?];
+                Some((laid.name.as_str(), laid.task.as_ref()?))
+            };
+            let named = (name.as_str(), service);
+            let requests = UserRequests::of_tasks(named, content, span, query.seed, query.inputs)?;
+            let Some(requests) = requests else { continue };
+            if let Some(task) = requests.uncalibrated() {
+                let task = task.to_owned();
+                return Err(WorkloadError::ExecutionTimeUnknown { task }.into());
+            }
+            let tasks: Vec<usize> = requests.tasks().filter_map(place).collect();
             let before = all.most;
             all.most += u64::from(requests.most());
             all.services.push(ServiceUsers {

@@ -7,7 +7,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use tailbound_model::{
-    ExecutionTime, InputFiles, ParameterTable, SampleCount, Service, ThinkTime, Users,
+    ExecutionTime, InputFiles, ParameterTable, SampleCount, Service, Task, ThinkTime, UserStep,
+    Users,
 };
 use tailbound_time::{Duration, Instant};
 
@@ -77,6 +78,24 @@ impl<'a> UserRequests<'a> {
     /// As of [`releases`](super::releases).
     pub fn of(
         (name, service): (&str, &'a Service),
+        span: (Duration, Duration),
+        seed: u64,
+        inputs: &'a InputFiles,
+    ) -> Result<Option<Self>, WorkloadError> {
+        let content = |task: &str| {
+            let (name, content) = service.tasks.get_key_value(task)?;
+            Some((name.as_str(), content))
+        };
+        Self::of_tasks((name, service), content, span, seed, inputs)
+    }
+
+    /// The same, where tasks are other than the service has them: `content` has the name and the content of each.
+    ///
+    /// # Errors
+    /// As of [`UserRequests::of`].
+    pub fn of_tasks(
+        (name, service): (&str, &'a Service),
+        content: impl Fn(&str) -> Option<(&'a str, &'a Task)>,
         (warm_up, duration): (Duration, Duration),
         seed: u64,
         inputs: &'a InputFiles,
@@ -97,7 +116,7 @@ impl<'a> UserRequests<'a> {
                 )
             }
         };
-        let (session, tasks) = session(service, users, inputs)?;
+        let (session, tasks) = session(&users.steps(service), content, inputs)?;
         let mut requests = Self {
             users,
             parameters,
@@ -115,6 +134,13 @@ impl<'a> UserRequests<'a> {
             requests.come(user, 0, true);
         }
         Ok(Some(requests))
+    }
+
+    /// A task of which only a calibration can tell the execution time, if users ask one.
+    pub fn uncalibrated(&self) -> Option<&'a str> {
+        let mut tasks = self.tasks.iter();
+        let unknown = |task: &&AskedTask<'_>| matches!(task.execution, ExecutionSource::Unknown);
+        Some(tasks.find(unknown)?.name)
     }
 
     /// The names of the tasks that users ask.
@@ -222,15 +248,17 @@ impl<'a> UserRequests<'a> {
 
 /// The requests of a session by the position of their tasks, and these tasks.
 fn session<'a>(
-    service: &'a Service,
-    users: &Users,
+    steps: &[UserStep],
+    content: impl Fn(&str) -> Option<(&'a str, &'a Task)>,
     inputs: &'a InputFiles,
 ) -> Result<(Vec<usize>, Vec<AskedTask<'a>>), WorkloadError> {
     let mut session = Vec::new();
     let mut tasks: Vec<AskedTask<'a>> = Vec::new();
-    for step in users.steps(service) {
-        let Some((name, task)) = service.tasks.get_key_value(&step.task) else {
-            return Err(WorkloadError::NoSuchTask { task: step.task });
+    for step in steps {
+        let Some((name, task)) = content(&step.task) else {
+            return Err(WorkloadError::NoSuchTask {
+                task: step.task.clone(),
+            });
         };
         let place = match tasks.iter().position(|asked| asked.name == name) {
             Some(place) => place,

@@ -59,7 +59,7 @@ public final class WarmUpGate implements LifecycleListener {
         }
     }
 
-    /** The requests of users along walks: a CSV with the columns walk, step, lat, lon and id. */
+    /** The requests of users along walks: a CSV with the columns session, step, lat, lon and id. */
     static List<String> paths(List<String> lines) {
         List<String> paths = new ArrayList<>();
         for (String line : lines.subList(1, lines.size())) {

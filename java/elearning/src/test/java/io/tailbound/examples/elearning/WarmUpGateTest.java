@@ -19,7 +19,7 @@ class WarmUpGateTest {
     void aStepOfAWalkIsTwoRequests() {
         assertEquals(
                 List.of("/position?lat=45.463660&lon=9.128094", "/content?id=108621"),
-                WarmUpGate.paths(List.of("walk,step,lat,lon,id", "0,0,45.463660,9.128094,108621")));
+                WarmUpGate.paths(List.of("session,step,lat,lon,id", "0,0,45.463660,9.128094,108621")));
     }
 
     @Test
