@@ -39,7 +39,7 @@ mod data_space;
 mod datagram_inlet;
 mod emptiness;
 mod in_process;
-mod message_ring;
+mod message_store;
 mod named_transport;
 mod publisher;
 pub mod routes;

@@ -121,7 +121,7 @@ impl DatagramBuilder {
 
     /// Appends numbers that a reader shall not wait for.
     pub fn gap(&mut self, gap: &RtpsGap) {
-        let begin = self.begin(kind::GAP, 0);
+        let begin = self.begin(kind::GAP_KIND, 0);
         self.entities(gap.reader, gap.writer);
         write_sequence(&mut self.bytes, gap.first);
         gap.more.write(&mut self.bytes);

@@ -19,7 +19,7 @@ fn address(port: u16) -> SocketAddrV4 {
 }
 
 /// A writer and a reader, and the datagrams between them.
-struct Stage {
+struct DeliveryStage {
     now: Instant,
     writer: RtpsWriter,
     reader: RtpsReader,
@@ -30,7 +30,7 @@ struct Stage {
     losses: Vec<bool>,
 }
 
-impl Stage {
+impl DeliveryStage {
     fn new(reliable: bool, depth: usize, losses: Vec<bool>) -> Self {
         let mut stage = Self {
             now: Instant::from_nanos(1),
@@ -134,7 +134,7 @@ impl Stage {
 
 #[test]
 fn without_losses_a_reliable_message_costs_one_datagram() {
-    let mut stage = Stage::new(true, 4, Vec::new());
+    let mut stage = DeliveryStage::new(true, 4, Vec::new());
     stage.exchange();
     for _ in 0..20 {
         stage.write();
@@ -148,7 +148,7 @@ fn without_losses_a_reliable_message_costs_one_datagram() {
 
 #[test]
 fn a_best_effort_message_that_is_lost_stays_lost_and_none_comes_twice() {
-    let mut stage = Stage::new(false, 4, Vec::new());
+    let mut stage = DeliveryStage::new(false, 4, Vec::new());
     stage.write();
     stage.write();
     stage.write();
@@ -162,7 +162,7 @@ fn a_best_effort_message_that_is_lost_stays_lost_and_none_comes_twice() {
 
 #[test]
 fn a_message_that_left_the_history_is_not_waited_for() {
-    let mut stage = Stage::new(true, 2, Vec::new());
+    let mut stage = DeliveryStage::new(true, 2, Vec::new());
     stage.exchange();
     for _ in 0..6 {
         stage.write();
@@ -176,7 +176,7 @@ fn a_message_that_left_the_history_is_not_waited_for() {
 
 #[test]
 fn a_reader_that_comes_late_gets_nothing_from_before() {
-    let mut stage = Stage::new(true, 8, Vec::new());
+    let mut stage = DeliveryStage::new(true, 8, Vec::new());
     for _ in 0..5 {
         stage.write();
     }
@@ -198,7 +198,7 @@ fn a_reader_that_comes_late_gets_nothing_from_before() {
 
 #[test]
 fn the_last_messages_of_a_writer_that_is_gone_are_delivered() {
-    let mut stage = Stage::new(true, 8, Vec::new());
+    let mut stage = DeliveryStage::new(true, 8, Vec::new());
     stage.exchange();
     for _ in 0..4 {
         stage.write();
@@ -209,7 +209,7 @@ fn the_last_messages_of_a_writer_that_is_gone_are_delivered() {
     let fourth = stage.to_reader.pop().unwrap();
     stage.exchange();
     assert_eq!(stage.delivered, [1]);
-    let Stage {
+    let DeliveryStage {
         reader, delivered, ..
     } = &mut stage;
     let writer = WRITING.with(EntityId::user_writer(1));
@@ -221,7 +221,7 @@ fn the_last_messages_of_a_writer_that_is_gone_are_delivered() {
 
 #[test]
 fn a_reader_that_never_answers_is_asked_ever_more_rarely() {
-    let mut stage = Stage::new(true, 8, Vec::new());
+    let mut stage = DeliveryStage::new(true, 8, Vec::new());
     stage.write();
     let mut distances = Vec::new();
     for _ in 0..12 {
@@ -236,7 +236,7 @@ fn a_reader_that_never_answers_is_asked_ever_more_rarely() {
 
 #[test]
 fn strangers_and_garbage_are_counted() {
-    let mut stage = Stage::new(false, 1, Vec::new());
+    let mut stage = DeliveryStage::new(false, 1, Vec::new());
     let mut receive = |datagram: &[u8]| {
         let deliver = &mut |_: crate::Delivery<'_>| panic!("garbage was delivered");
         stage
@@ -271,7 +271,7 @@ proptest! {
         losses in prop::collection::vec(any::<bool>(), 0..200),
         rounds in prop::collection::vec(1..20_usize, 1..12),
     ) {
-        let mut stage = Stage::new(true, 1_000, losses);
+        let mut stage = DeliveryStage::new(true, 1_000, losses);
         for count in rounds {
             for _ in 0..count {
                 stage.write();
@@ -287,7 +287,7 @@ proptest! {
         losses in prop::collection::vec(any::<bool>(), 0..200),
         rounds in prop::collection::vec(1..20_usize, 1..12),
     ) {
-        let mut stage = Stage::new(true, 3, losses);
+        let mut stage = DeliveryStage::new(true, 3, losses);
         for count in rounds {
             for _ in 0..count {
                 stage.write();

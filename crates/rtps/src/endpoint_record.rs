@@ -119,7 +119,7 @@ fn read_quality(
 ) -> Option<()> {
     match number {
         parameter::DURABILITY => qualities.durability = value.u32()?,
-        parameter::DEADLINE => qualities.deadline_length = value.length()?,
+        parameter::DEADLINE_QUALITY => qualities.deadline_length = value.length()?,
         parameter::LIVELINESS => qualities.liveliness = (value.u32()?, value.length()?),
         parameter::OWNERSHIP => qualities.exclusive = value.u32()? != 0,
         parameter::DESTINATION_ORDER => qualities.source_order = value.u32()? != 0,
@@ -193,7 +193,7 @@ mod tests {
         list.put(parameter::ENDPOINT_GUID, &record("a").guid.to_bytes())
             .put_string(parameter::TOPIC_NAME, "a")
             .put_string(parameter::TYPE_NAME, "bytes")
-            .put_numbers(parameter::DEADLINE, &[1, 0])
+            .put_numbers(parameter::DEADLINE_QUALITY, &[1, 0])
             .put_numbers(parameter::LIVELINESS, &[2, 3, 0])
             .put_numbers(parameter::OWNERSHIP, &[1])
             .put_numbers(

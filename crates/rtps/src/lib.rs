@@ -12,7 +12,7 @@
 //! Left out: fragments (`DATA_FRAG`), keys, security, TCP, IPv6, big-endian payloads of topics, and every durability but
 //! volatile. A reader counts such submessages, and a participant does not match such endpoints.
 
-mod addressed;
+mod addressee;
 mod byte_reader;
 mod datagram_builder;
 #[cfg(test)]
@@ -33,7 +33,7 @@ mod sequence_set;
 mod sequence_track;
 mod writer;
 
-pub use addressed::Addressed;
+pub use addressee::Addressed;
 pub use datagram_builder::DatagramBuilder;
 pub use endpoint_record::EndpointRecord;
 pub use guid::{EntityId, Guid, GuidPrefix};
@@ -47,5 +47,5 @@ pub use participant_record::ParticipantRecord;
 pub use qualities::{EndpointQualities, QualityMismatch};
 pub use reader::{DatagramCounts, Delivery, MatchedWriter, RtpsReader};
 pub use sequence_set::SequenceSet;
-pub use sequence_track::{Placement, SequenceTrack};
+pub use sequence_track::{SequencePlace, SequenceTrack};
 pub use writer::{MatchedReader, RtpsWriter};

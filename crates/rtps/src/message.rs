@@ -16,8 +16,8 @@ pub(crate) mod kind {
     pub(crate) const PAD: u8 = 0x01;
     pub(crate) const ACK_NACK: u8 = 0x06;
     pub(crate) const HEARTBEAT: u8 = 0x07;
-    pub(crate) const GAP: u8 = 0x08;
-    pub(crate) const INFO_TIMESTAMP: u8 = 0x09;
+    pub(crate) const GAP_KIND: u8 = 0x08;
+    pub(crate) const TIMESTAMP_KIND: u8 = 0x09;
     pub(crate) const INFO_SOURCE: u8 = 0x0c;
     pub(crate) const INFO_DESTINATION: u8 = 0x0e;
     pub(crate) const DATA: u8 = 0x15;
@@ -221,7 +221,7 @@ fn split_submessage(bytes: &[u8]) -> Option<(u8, u8, &[u8], &[u8])> {
         _ => u16::from_le_bytes([*first, *second]),
     };
     // Without a length, the last submessage takes the rest of the datagram; these two kinds may be empty.
-    let may_be_empty = matches!(*kind, kind::PAD | kind::INFO_TIMESTAMP);
+    let may_be_empty = matches!(*kind, kind::PAD | kind::TIMESTAMP_KIND);
     let length = match length {
         0 if !may_be_empty => rest.len(),
         length => length.into(),
@@ -237,14 +237,14 @@ fn read_submessage(kind: u8, flags: u8, body: &[u8]) -> Option<Submessage<'_>> {
         kind::DATA => Submessage::Data(read_data(flags, reader)?),
         kind::HEARTBEAT => Submessage::Heartbeat(read_heartbeat(flags, reader)?),
         kind::ACK_NACK => Submessage::AckNack(read_ack_nack(flags, reader)?),
-        kind::GAP => Submessage::Gap(read_gap(reader)?),
+        kind::GAP_KIND => Submessage::Gap(read_gap(reader)?),
         kind::INFO_DESTINATION => Submessage::Destination(reader.prefix()?),
         kind::INFO_SOURCE => {
             // Four unused bytes, version and vendor.
             reader.take(8)?;
             Submessage::Source(reader.prefix()?)
         }
-        kind::PAD | kind::INFO_TIMESTAMP => Submessage::Passed,
+        kind::PAD | kind::TIMESTAMP_KIND => Submessage::Passed,
         kind => Submessage::Other { kind },
     })
 }

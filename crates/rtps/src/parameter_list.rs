@@ -19,7 +19,7 @@ pub(crate) mod parameter {
     pub(crate) const DURABILITY: u16 = 0x001d;
     pub(crate) const OWNERSHIP: u16 = 0x001f;
     pub(crate) const PRESENTATION: u16 = 0x0021;
-    pub(crate) const DEADLINE: u16 = 0x0023;
+    pub(crate) const DEADLINE_QUALITY: u16 = 0x0023;
     pub(crate) const DESTINATION_ORDER: u16 = 0x0025;
     pub(crate) const PARTITION: u16 = 0x0029;
     pub(crate) const UNICAST_LOCATOR: u16 = 0x002f;

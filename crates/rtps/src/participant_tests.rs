@@ -34,7 +34,7 @@ fn endpoint(participant: u8, entity: EntityId, topic: &str, reliable: bool) -> E
 }
 
 /// Participants, the datagrams on their way, and the changes that each has heard of.
-struct Network {
+struct DiscoveryNetwork {
     now: Instant,
     participants: Vec<Participant>,
     changes: Vec<Vec<MatchChange>>,
@@ -42,7 +42,7 @@ struct Network {
     losses: Vec<bool>,
 }
 
-impl Network {
+impl DiscoveryNetwork {
     fn of(count: u8, losses: Vec<bool>) -> Self {
         let now = Instant::from_nanos(1);
         let participant = |number| {
@@ -123,7 +123,7 @@ fn is_reader_match(change: &MatchChange) -> bool {
 #[test]
 fn both_ends_of_a_topic_hear_of_each_other_whichever_comes_first() {
     for early in [true, false] {
-        let mut network = Network::of(2, Vec::new());
+        let mut network = DiscoveryNetwork::of(2, Vec::new());
         if !early {
             network.run(Duration::from_secs(1));
         }
@@ -152,7 +152,7 @@ fn changes(all: &[MatchChange]) -> Vec<ReaderChange> {
 
 #[test]
 fn both_ends_of_a_topic_within_a_participant_match() {
-    let mut network = Network::of(1, Vec::new());
+    let mut network = DiscoveryNetwork::of(1, Vec::new());
     network.add(0, endpoint(0, EntityId::user_reader(1), "people", false));
     network.add(0, endpoint(0, EntityId::user_writer(2), "people", true));
     assert_eq!(network.changes[0].len(), 2);
@@ -169,7 +169,7 @@ fn both_ends_of_a_topic_within_a_participant_match() {
 
 #[test]
 fn a_best_effort_writer_does_not_match_a_reliable_reader() {
-    let mut network = Network::of(2, Vec::new());
+    let mut network = DiscoveryNetwork::of(2, Vec::new());
     network.add(0, endpoint(0, EntityId::user_writer(1), "people", false));
     network.add(1, endpoint(1, EntityId::user_reader(1), "people", true));
     network.run(Duration::from_secs(1));
@@ -179,7 +179,7 @@ fn a_best_effort_writer_does_not_match_a_reliable_reader() {
 
 #[test]
 fn an_endpoint_and_a_participant_that_end_are_gone() {
-    let mut network = Network::of(2, Vec::new());
+    let mut network = DiscoveryNetwork::of(2, Vec::new());
     network.add(0, endpoint(0, EntityId::user_writer(1), "people", true));
     network.add(1, endpoint(1, EntityId::user_reader(1), "people", true));
     network.run(Duration::from_secs(1));
@@ -200,7 +200,7 @@ fn an_endpoint_and_a_participant_that_end_are_gone() {
 
 #[test]
 fn a_participant_that_falls_silent_is_gone_after_its_lease() {
-    let mut network = Network::of(2, Vec::new());
+    let mut network = DiscoveryNetwork::of(2, Vec::new());
     network.add(0, endpoint(0, EntityId::user_writer(1), "people", true));
     network.add(1, endpoint(1, EntityId::user_reader(1), "people", true));
     network.run(Duration::from_secs(60));
@@ -223,7 +223,7 @@ fn a_participant_that_falls_silent_is_gone_after_its_lease() {
 
 #[test]
 fn participants_of_another_domain_and_garbage_are_passed_over() {
-    let mut network = Network::of(1, Vec::new());
+    let mut network = DiscoveryNetwork::of(1, Vec::new());
     let settings = ParticipantSettings {
         prefix: prefix(9),
         domain: DOMAIN + 1,
@@ -251,7 +251,7 @@ proptest! {
         losses in prop::collection::vec(any::<bool>(), 0..150),
         removed in any::<bool>(),
     ) {
-        let mut network = Network::of(3, losses);
+        let mut network = DiscoveryNetwork::of(3, losses);
         network.add(0, endpoint(0, EntityId::user_writer(1), "people", true));
         network.add(1, endpoint(1, EntityId::user_reader(1), "people", true));
         network.run(Duration::from_millis(500));
@@ -274,7 +274,7 @@ proptest! {
 
     #[test]
     fn arbitrary_datagrams_make_no_participant(bytes in any::<Vec<u8>>()) {
-        let mut network = Network::of(1, Vec::new());
+        let mut network = DiscoveryNetwork::of(1, Vec::new());
         let mut datagram = b"RTPS\x02\x03\0\0............".to_vec();
         datagram.extend_from_slice(&bytes);
         let now = network.now;

@@ -7,7 +7,7 @@ use tailbound_time::{Duration, Instant};
 use crate::writer::{SendDatagram, is_newer};
 use crate::{
     AckNack, Addressed, DataSubmessage, DatagramBuilder, EntityId, Guid, GuidPrefix, MessageFault,
-    Placement, RtpsGap, RtpsHeartbeat, RtpsMessage, SequenceSet, SequenceTrack, Submessage,
+    RtpsGap, RtpsHeartbeat, RtpsMessage, SequencePlace, SequenceSet, SequenceTrack, Submessage,
 };
 
 /// The least time between two requests for the same number, unless the writer asks.
@@ -261,18 +261,18 @@ impl RtpsReader {
             payload: data.payload.unwrap_or(&[]),
         };
         match proxy.track.place(data.sequence) {
-            Placement::Settled => {}
+            SequencePlace::Settled => {}
             // Without requests, a number that is missing stays so.
             _ if !proxy.writer.reliable => {
                 proxy.track.skip_to(data.sequence.saturating_add(1));
                 deliver(delivery);
             }
-            Placement::Next => {
+            SequencePlace::Next => {
                 proxy.track.arrive(data.sequence);
                 deliver(delivery);
                 self.release(place, deliver);
             }
-            Placement::Ahead if self.held.len() < MOST_HELD => {
+            SequencePlace::Ahead if self.held.len() < MOST_HELD => {
                 proxy.track.arrive(data.sequence);
                 let mut payload = self.spare.pop().unwrap_or_default();
                 payload.clear();
@@ -286,7 +286,7 @@ impl RtpsReader {
                 });
             }
             // The writer sends the value again.
-            Placement::Ahead | Placement::Beyond => {}
+            SequencePlace::Ahead | SequencePlace::Beyond => {}
         }
     }
 

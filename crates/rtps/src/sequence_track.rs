@@ -7,7 +7,7 @@ const WINDOW: i64 = SequenceSet::WINDOW;
 
 /// The place of a number that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placement {
+pub enum SequencePlace {
     /// The number is the next one.
     Next,
     /// Numbers before it are missing.
@@ -44,13 +44,13 @@ impl SequenceTrack {
     }
 
     /// The place of a number, which does not count as arrived yet.
-    pub fn place(&self, number: i64) -> Placement {
+    pub fn place(&self, number: i64) -> SequencePlace {
         match number.saturating_sub(self.next) {
-            ..0 => Placement::Settled,
-            0 => Placement::Next,
-            WINDOW.. => Placement::Beyond,
-            place if self.is_ahead(place) => Placement::Settled,
-            _ => Placement::Ahead,
+            ..0 => SequencePlace::Settled,
+            0 => SequencePlace::Next,
+            WINDOW.. => SequencePlace::Beyond,
+            place if self.is_ahead(place) => SequencePlace::Settled,
+            _ => SequencePlace::Ahead,
         }
     }
 
@@ -146,9 +146,9 @@ mod tests {
     fn a_gap_is_missing_until_it_is_filled() {
         let mut track = SequenceTrack::new();
         track.arrive(1);
-        assert_eq!(track.place(3), Placement::Ahead);
+        assert_eq!(track.place(3), SequencePlace::Ahead);
         track.arrive(3);
-        assert_eq!(track.place(3), Placement::Settled);
+        assert_eq!(track.place(3), SequencePlace::Settled);
         assert_eq!(missing(&track), [2]);
         track.announce(1, 5);
         assert_eq!(missing(&track), [2, 4, 5]);
@@ -165,9 +165,9 @@ mod tests {
         track.announce(985, 1_000);
         assert_eq!(track.next(), 985);
         assert_eq!(missing(&track).len(), 16);
-        assert_eq!(track.place(985 + 256), Placement::Beyond);
+        assert_eq!(track.place(985 + 256), SequencePlace::Beyond);
         track.skip_to(2_000);
-        assert_eq!(track.place(1_999), Placement::Settled);
+        assert_eq!(track.place(1_999), SequencePlace::Settled);
         track.announce(1, i64::MAX - 1);
         assert_eq!(missing(&track).len(), 256);
     }
@@ -181,7 +181,7 @@ mod tests {
             let mut settled = BTreeSet::new();
             for (kind, number, length) in steps {
                 match kind {
-                    0 | 1 if track.place(number) != Placement::Beyond => {
+                    0 | 1 if track.place(number) != SequencePlace::Beyond => {
                         track.arrive(number);
                         settled.insert(number);
                     }
@@ -199,7 +199,7 @@ mod tests {
                 let next = (1..).find(|number| !settled.contains(number));
                 prop_assert_eq!(Some(track.next()), next);
                 for number in track.next()..track.next() + WINDOW {
-                    let is_settled = track.place(number) == Placement::Settled;
+                    let is_settled = track.place(number) == SequencePlace::Settled;
                     prop_assert_eq!(is_settled, settled.contains(&number), "{}", number);
                 }
             }

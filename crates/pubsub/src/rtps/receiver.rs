@@ -15,7 +15,7 @@ use super::{NAME, endpoint, is_reliable, refused};
 use crate::data_space::longest_message;
 use crate::datagram_inlet::{DatagramInlet, give_room};
 use crate::emptiness::Emptiness;
-use crate::message_ring::MessageRing;
+use crate::message_store::MessageStore;
 use crate::{Receiver, Topic, TransportError};
 
 /// The most memory for messages that wait for one subscriber, in bytes.
@@ -41,7 +41,7 @@ pub(super) struct RtpsReceiver {
 /// The protocol, and the messages that it has delivered.
 struct ReadingEnd {
     reader: RtpsReader,
-    waiting: MessageRing,
+    waiting: MessageStore,
     garbage: u64,
 }
 
@@ -71,7 +71,7 @@ impl RtpsReceiver {
         record.address = Some(address);
         let end = ReadingEnd {
             reader: RtpsReader::new(record.guid),
-            waiting: MessageRing::new(history, longest),
+            waiting: MessageStore::new(history, longest),
             garbage: 0,
         };
         membership.add_reader(record, Arc::clone(&changes));

@@ -10,7 +10,7 @@ use super::{LONGEST_DATAGRAM, NAME};
 use crate::data_space::longest_message;
 use crate::datagram_inlet::DatagramInlet;
 use crate::emptiness::Emptiness;
-use crate::message_ring::MessageRing;
+use crate::message_store::MessageStore;
 use crate::{Receiver, Topic, TransportError};
 
 /// Receives messages of one datagram each, straight into the slots of the history.
@@ -132,7 +132,7 @@ impl Receiver for DatagramReceiver {
 pub(super) struct FragmentReceiver {
     inlet: DatagramInlet,
     assembly: FragmentAssembly,
-    waiting: MessageRing,
+    waiting: MessageStore,
 }
 
 impl FragmentReceiver {
@@ -143,7 +143,7 @@ impl FragmentReceiver {
         Self {
             inlet: DatagramInlet::new(NAME, socket, room, slots),
             assembly: FragmentAssembly::new(topic.publishers as usize, longest),
-            waiting: MessageRing::new(history, longest),
+            waiting: MessageStore::new(history, longest),
         }
     }
 

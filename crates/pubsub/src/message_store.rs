@@ -1,14 +1,14 @@
 //! Messages that wait for a subscriber, in memory that is made once.
 
 /// A ring of messages; a newer one takes the place of the oldest.
-pub(crate) struct MessageRing {
+pub(crate) struct MessageStore {
     messages: Vec<Vec<u8>>,
     longest: usize,
     first: usize,
     count: usize,
 }
 
-impl MessageRing {
+impl MessageStore {
     /// Room for `history` messages of at most `longest` bytes, header included.
     pub(crate) fn new(history: usize, longest: usize) -> Self {
         let message = || Vec::with_capacity(longest + 1);
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn the_newest_messages_wait_in_order() {
-        let mut ring = MessageRing::new(2, 3);
+        let mut ring = MessageStore::new(2, 3);
         assert_eq!(ring.pop(), None);
         for message in ["a", "bb", "longer"] {
             ring.push(message.as_bytes());
