@@ -449,6 +449,74 @@ fn walker_runs_on_two_boards() {
     }
 }
 
+/// The rows that a program of an example prints as JSON.
+fn printed_rows(program: &str, folder: &Path, arguments: &[&str]) -> Vec<Value> {
+    let output = example_program(program, folder, arguments)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text_of(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn walker_compares_transports_and_numbers_of_subscribers() {
+    if skips_namespaces("walker_compares_transports_and_numbers_of_subscribers") {
+        return;
+    }
+    let _alone = host::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let program = "examples/walker/run";
+    let study = ["transports", "--mappings", "one-board", "--scale", "0.05"];
+    let study = [&study[..], &["--json"]].concat();
+    let rows = printed_rows(program, folder.path(), &study);
+    // Messages and the picture, in two variants.
+    assert_eq!(rows.len(), 4, "{rows:?}");
+    for row in &rows {
+        assert!(row["count"].as_u64().unwrap() > 10, "{row}");
+    }
+    let study = ["fan-out", "--subscribers", "3", "--sizes", "64,4096"];
+    let study = [&study[..], &["--scale", "0.05", "--json"]].concat();
+    let rows = printed_rows(program, folder.path(), &study);
+    let sizes: Vec<u64> = rows
+        .iter()
+        .map(|row| row["size"].as_u64().unwrap())
+        .collect();
+    assert!(
+        rows.len() == 2 && sizes.contains(&64) && sizes.contains(&4096),
+        "{rows:?}"
+    );
+    for row in &rows {
+        assert!(row["count"].as_u64().unwrap() > 10, "{row}");
+    }
+}
+
+#[test]
+fn video_partitions_compares_scenarios_and_sizes() {
+    if host::skip("video_partitions_compares_scenarios_and_sizes", NAMESPACES) {
+        return;
+    }
+    let _alone = host::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let scenarios = "network,topics,single,partitioned";
+    let arguments = ["--scenarios", scenarios, "--sizes", "1024,65536"];
+    let rest = ["--scale", "0.02", "--repetitions", "1", "--json", "--out"];
+    let arguments = [&arguments[..], &rest, &[out.to_str().unwrap()]].concat();
+    let program = "examples/video-partitions/run";
+    let rows = printed_rows(program, folder.path(), &arguments);
+    let measured = rows.iter().filter(|row| row["kind"] == "measured");
+    let measured: Vec<&Value> = measured.collect();
+    // Datagrams in one size, three other scenarios in two.
+    assert_eq!(measured.len(), 7, "{rows:?}");
+    for row in &measured {
+        assert!(row["requests"].as_u64().unwrap() > 50, "{row}");
+    }
+    // Each other scenario is predicted in each size.
+    assert_eq!(rows.len(), 13, "{rows:?}");
+    let results = read(&out.join("results.json"));
+    assert_eq!(results["rows"].as_array().unwrap().len(), rows.len());
+}
+
 /// Conclusions of the paper that hold in simulation with every seed; the example's README tells of the
 /// others.
 const APERIODIC_HOLDS: &[&str] = &[

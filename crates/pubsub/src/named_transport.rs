@@ -1,6 +1,6 @@
 //! Transports by their names in descriptions.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::Ipv4Addr;
 
 use tailbound_linux::network_interface::interface_address;
 
@@ -19,11 +19,11 @@ const FEATURES: [(&str, &str); 4] = [
 /// | Name | Address |
 /// | --- | --- |
 /// | `udp` | the name or the address of an interface, and a port: multicast over it |
-/// | `rtps` | the address of an interface and the number of a domain: `127.0.0.1:0` |
+/// | `rtps` | the name or the address of an interface and the number of a domain: `127.0.0.1:0` |
 /// | `shared-memory` (feature `iceoryx2`) | the name of the data space on this host |
 /// | `zeromq` (feature `zeromq`) | the name of the data space on this host |
 /// | `zenoh` (feature `zenoh`) | the addresses with ports at which the programs listen, one each, with commas between |
-/// | `cyclone-dds` (feature `cyclone`) | the address of an interface and the number of a domain: `127.0.0.1:0` |
+/// | `cyclone-dds` (feature `cyclone`) | the name or the address of an interface and the number of a domain: `127.0.0.1:0` |
 ///
 /// # Errors
 /// If the address is none of the transport's, or the kernel or the middleware refuses.
@@ -53,47 +53,61 @@ pub fn transport_feature(name: &str) -> Option<&'static str> {
 }
 
 fn udp(address: &str) -> Result<Box<dyn Transport>, TransportError> {
-    let refused = |reason: String| TransportError::Refused {
-        transport: "udp",
-        attempt: format!("use the address `{address}`"),
-        reason,
-    };
-    let parsed = address.rsplit_once(':').and_then(|(interface, port)| {
-        let port = port.parse::<u16>().ok().filter(|port| *port > 0)?;
-        Some((interface, port))
-    });
-    let Some((interface, port)) = parsed else {
+    let place = interface_and_number(address).filter(|(_, port)| *port > 0);
+    let Some((interface, port)) = place else {
         let needed = "an interface and a port are needed, such as 127.0.0.1:7410 or lo:7410";
-        return Err(refused(needed.to_owned()));
+        return Err(refused("udp", address, needed.to_owned()));
     };
-    let interface = match interface.parse::<Ipv4Addr>() {
-        Ok(address) => address,
-        Err(_) => interface_address(interface)
-            .map_err(|cause| refused(format!("the IPv4 address of `{interface}`: {cause}")))?,
-    };
+    let interface = address_of(interface).map_err(|reason| refused("udp", address, reason))?;
     Ok(Box::new(Udp::multicast(interface, port)))
 }
 
 fn rtps(address: &str) -> Result<Box<dyn Transport>, TransportError> {
-    let address = domain_address("rtps", address)?;
-    Ok(Box::new(Rtps::join(address.port(), *address.ip())?))
+    let (domain, interface) = domain_and_interface("rtps", address)?;
+    Ok(Box::new(Rtps::join(domain, interface)?))
 }
 
-/// The address of an interface with the number of a domain of DDS, which stands in the place of a port.
-fn domain_address(transport: &'static str, address: &str) -> Result<SocketAddrV4, TransportError> {
-    address.parse().map_err(|_| TransportError::Refused {
-        transport,
-        attempt: format!("use the address `{address}`"),
-        reason: "an IPv4 address and the number of a domain are needed, such as 127.0.0.1:0"
-            .to_owned(),
-    })
+/// The number of a domain of DDS, which stands in the place of a port, and the address of the interface.
+fn domain_and_interface(
+    transport: &'static str,
+    address: &str,
+) -> Result<(u16, Ipv4Addr), TransportError> {
+    let Some((interface, domain)) = interface_and_number(address) else {
+        let needed =
+            "an interface and the number of a domain are needed, such as 127.0.0.1:0 or lo:0";
+        return Err(refused(transport, address, needed.to_owned()));
+    };
+    let interface = address_of(interface).map_err(|reason| refused(transport, address, reason))?;
+    Ok((domain, interface))
 }
 
 #[cfg(feature = "cyclone")]
 fn cyclone(address: &str) -> Result<Box<dyn Transport>, TransportError> {
-    let address = domain_address("cyclone-dds", address)?;
-    let joined = crate::CycloneDds::join(address.port().into(), *address.ip())?;
+    let (domain, interface) = domain_and_interface("cyclone-dds", address)?;
+    let joined = crate::CycloneDds::join(domain.into(), interface)?;
     Ok(Box::new(joined))
+}
+
+/// The name or the address of an interface, and the number behind it.
+fn interface_and_number(address: &str) -> Option<(&str, u16)> {
+    let (interface, number) = address.rsplit_once(':')?;
+    Some((interface, number.parse().ok()?))
+}
+
+/// The IPv4 address of an interface that is given by its name or address, or why there is none.
+fn address_of(interface: &str) -> Result<Ipv4Addr, String> {
+    interface.parse().or_else(|_| {
+        interface_address(interface)
+            .map_err(|cause| format!("the IPv4 address of `{interface}`: {cause}"))
+    })
+}
+
+fn refused(transport: &'static str, address: &str, reason: String) -> TransportError {
+    TransportError::Refused {
+        transport,
+        attempt: format!("use the address `{address}`"),
+        reason,
+    }
 }
 
 #[cfg(feature = "zenoh")]
@@ -101,12 +115,8 @@ fn zenoh(address: &str) -> Result<Box<dyn Transport>, TransportError> {
     let addresses: Result<Vec<std::net::SocketAddr>, _> =
         address.split(',').map(|one| one.trim().parse()).collect();
     let Ok(addresses) = addresses else {
-        return Err(TransportError::Refused {
-            transport: "zenoh",
-            attempt: format!("use the address `{address}`"),
-            reason: "addresses with ports are needed, such as 127.0.0.1:7447,127.0.0.1:7448"
-                .to_owned(),
-        });
+        let needed = "addresses with ports are needed, such as 127.0.0.1:7447,127.0.0.1:7448";
+        return Err(refused("zenoh", address, needed.to_owned()));
     };
     Ok(Box::new(crate::ZenohMesh::among(&addresses)?))
 }
@@ -133,9 +143,13 @@ mod tests {
             "cyclone-dds",
         ];
         for name in of_domains {
-            for address in ["lo", "127.0.0.1"] {
+            for (address, remedy) in [
+                ("lo", "127.0.0.1:0"),
+                ("127.0.0.1", "lo:0"),
+                ("no-such-one:0", "`no-such-one`"),
+            ] {
                 let refused = named_transport(name, address).unwrap().err().unwrap();
-                assert!(refused.to_string().contains("127.0.0.1:0"), "{refused}");
+                assert!(refused.to_string().contains(remedy), "{refused}");
             }
         }
     }

@@ -68,8 +68,8 @@ fn address_fits(check: &mut Check<'_>, here: &KeyPath, transport: TransportKind,
         ),
         TransportKind::CycloneDds | TransportKind::Rtps if !is_dds_address(address) => check.error(
             here,
-            format!("\"{address}\" is no IPv4 address with the number of a domain"),
-            "write the address of the interface and a domain from 0 to 230, such as \"127.0.0.1:0\"",
+            format!("\"{address}\" is no interface with the number of a domain"),
+            "write the address or the name of the interface and a domain from 0 to 230, such as \"127.0.0.1:0\" or \"eth0:0\"",
         ),
         TransportKind::Zenoh if !are_addresses(address) => check.error(
             here,
@@ -95,26 +95,28 @@ fn address_fits(check: &mut Check<'_>, here: &KeyPath, transport: TransportKind,
 }
 
 fn is_interface_with_port(address: &str) -> bool {
-    let Some((interface, port)) = address.rsplit_once(':') else {
-        return false;
-    };
+    interface_and_number(address).is_some_and(|port| port > 0)
+}
+
+/// Whether an address is an interface with the number of a domain of DDS.
+fn is_dds_address(address: &str) -> bool {
+    interface_and_number(address).is_some_and(|domain| domain <= HIGHEST_DDS_DOMAIN)
+}
+
+/// The number behind the name or the IPv4 address of an interface; `None` if the address has another form.
+fn interface_and_number(address: &str) -> Option<u16> {
+    let (interface, number) = address.rsplit_once(':')?;
     // IFNAMSIZ of the kernel, less the zero at the end.
     let is_name = (1..=15).contains(&interface.len())
         && !interface.contains(|letter: char| letter.is_whitespace() || "/:".contains(letter))
         && !interface.starts_with(|letter: char| letter.is_ascii_digit());
     let is_interface = is_name || interface.parse::<Ipv4Addr>().is_ok();
-    is_interface && port.parse::<u16>().is_ok_and(|port| port > 0)
+    number.parse().ok().filter(|_| is_interface)
 }
 
 fn are_addresses(list: &str) -> bool {
     let mut addresses = list.split(',');
     addresses.all(|address| address.trim().parse::<SocketAddr>().is_ok())
-}
-
-/// Whether an address is that of an interface with the number of a domain of DDS.
-fn is_dds_address(address: &str) -> bool {
-    let address: Result<SocketAddrV4, _> = address.parse();
-    address.is_ok_and(|address| address.port() <= HIGHEST_DDS_DOMAIN)
 }
 
 /// The domain in whose memory the messages of a topic are, where they stay in one program.

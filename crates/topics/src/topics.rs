@@ -43,7 +43,7 @@ pub struct TopicDescription {
     /// The place of the data space. For the transport `udp`, the name or the IPv4 address of the network interface and the port
     /// of the datagrams, as `eth0:7410` or `127.0.0.1:7410`: each topic has a multicast group of its own there; by default 127.0.0.1:7410, which stays
     /// on the host. For `shared-memory` and `zeromq`, the name of the data space on the host, by default `tailbound`. For
-    /// `cyclone-dds` and `rtps`, the address of the interface and the number of the domain, by default 127.0.0.1:0. For `zenoh`, an
+    /// `cyclone-dds` and `rtps`, the name or the address of the interface and the number of the domain, by default 127.0.0.1:0. For `zenoh`, an
     /// address with a port for each program, with commas between.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
