@@ -466,7 +466,7 @@ fn walker_compares_transports_and_numbers_of_subscribers() {
     let _alone = host::alone();
     let folder = tempfile::tempdir().unwrap();
     let program = "examples/walker/run";
-    let study = ["transports", "--mappings", "one-board", "--scale", "0.05"];
+    let study = ["transports", "--mappings", "one-board", "--scale", "0.1"];
     let study = [&study[..], &["--json"]].concat();
     let rows = printed_rows(program, folder.path(), &study);
     // Messages and the picture, in two variants.
@@ -475,7 +475,7 @@ fn walker_compares_transports_and_numbers_of_subscribers() {
         assert!(row["count"].as_u64().unwrap() > 10, "{row}");
     }
     let study = ["fan-out", "--subscribers", "3", "--sizes", "64,4096"];
-    let study = [&study[..], &["--scale", "0.05", "--json"]].concat();
+    let study = [&study[..], &["--scale", "0.1", "--json"]].concat();
     let rows = printed_rows(program, folder.path(), &study);
     let sizes: Vec<u64> = rows
         .iter()
