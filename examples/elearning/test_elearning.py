@@ -263,7 +263,13 @@ class ApplicationTest(unittest.TestCase):
             self.asked("/position?lat=45.45&lon=9.15")
         self.ask("/content?id=7")
         self.ask("/content?id=-1")
+        # A response is noted an instant after the client has it.
+        give_up = time.monotonic() + 60
         report = self.asked(f"/report?since_ms={since_ms}")
+        while sum(one["count"] + one["errors"] for one in report["requests"].values()) < 22:
+            self.assertLess(time.monotonic(), give_up, report)
+            time.sleep(0.01)
+            report = self.asked(f"/report?since_ms={since_ms}")
         self.assertEqual((report["schema_version"], report["complete"]), (1, True))
         position, content = report["requests"]["position"], report["requests"]["content"]
         self.assertEqual((position["count"], position["errors"]), (20, 0))

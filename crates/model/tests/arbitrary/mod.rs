@@ -435,7 +435,7 @@ fn service(protocol: Protocol) -> impl Strategy<Value = Service> {
 /// Users of all of these tasks, for some numbers.
 fn users_of(tasks: &mut BTreeMap<String, Task>, number: u32) -> Option<Users> {
     let is_traced = |task: &Task| matches!(task.execution_time, ExecutionTime::Trace {});
-    if number % 3 != 0 || tasks.is_empty() || tasks.values().any(is_traced) {
+    if !number.is_multiple_of(3) || tasks.is_empty() || tasks.values().any(is_traced) {
         return None;
     }
     for task in tasks.values_mut() {
@@ -456,8 +456,12 @@ fn users_of(tasks: &mut BTreeMap<String, Task>, number: u32) -> Option<Users> {
                 mean,
             },
         },
-        session: tasks.keys().filter(|_| number % 5 == 0).map(step).collect(),
-        parameters: (number % 4 == 0).then(|| "rows.csv".into()),
+        session: tasks
+            .keys()
+            .filter(|_| number.is_multiple_of(5))
+            .map(step)
+            .collect(),
+        parameters: number.is_multiple_of(4).then(|| "rows.csv".into()),
         changes: vec![UserChange {
             at: mean,
             count: number % 9,
