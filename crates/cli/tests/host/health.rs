@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::bench::{Bench, Ended};
+use crate::isolation::isolating;
 
 /// A sensor and an actor that stay well, and a module beside them in a partition of its own.
 const ROBOT: &str = r#"
@@ -45,7 +46,7 @@ kind = "process"
 command = ["sh", "module.sh"]
 cpu_bound = true
 reservation = { backend = "time-partitions", cpus = [1], windows = [{ offset = "10ms", length = "25ms" }] }
-HEALTH
+KEYS
 [experiment]
 duration = "6s"
 warm_up = "100ms"
@@ -63,8 +64,9 @@ fn mortal(begins_at_last: u32) -> String {
     )
 }
 
-fn run(bench: &Bench, health: &str) -> Ended {
-    bench.write("robot.toml", &ROBOT.replace("HEALTH", health));
+/// Runs the description with further keys of the module.
+fn run(bench: &Bench, keys: &str) -> Ended {
+    bench.write("robot.toml", &ROBOT.replace("KEYS", keys));
     let ended = bench.run(&["run", "robot.toml", "--out", "out"]);
     assert!(matches!(ended.status, Some(0 | 2)), "{}", ended.err);
     ended
@@ -102,12 +104,26 @@ fn chains_were_measured(folder: &Path) -> bool {
 
 #[test]
 fn a_program_that_dies_is_started_anew_under_its_reservation() {
-    let Some(bench) = Bench::enforcing("health::restart") else {
-        return;
-    };
+    if let Some(bench) = Bench::enforcing("health::restart") {
+        dies_and_is_started_anew(&bench, "");
+    }
+}
+
+/// The supervisor ends with its program, and what is started anew is isolated again before it is reserved again.
+///
+/// No limit on memory: the name of its group would make the program believe that it is reserved.
+#[test]
+fn an_isolated_program_that_dies_is_started_anew_under_its_reservation() {
+    if let Some(bench) = isolating("health::isolated_restart") {
+        dies_and_is_started_anew(&bench, "isolation = {}\n");
+    }
+}
+
+/// A program that dies thrice, with further keys of its domain.
+fn dies_and_is_started_anew(bench: &Bench, isolation: &str) {
     bench.write("module.sh", &mortal(4));
     let health = r#"health = { exit = "restart", restarts = 5, interval = "1min" }"#;
-    let ended = run(&bench, health);
+    let ended = run(bench, &format!("{isolation}{health}"));
     let entries = exits(bench.path());
     let begun = std::fs::read_to_string(bench.path().join("begun")).unwrap();
     assert_eq!(begun.lines().count(), 4, "{entries:#?}\n{}", ended.err);
@@ -158,7 +174,7 @@ fn a_partition_whose_windows_are_missed_is_stopped_where_that_is_described() {
     let module = "until grep -q module /proc/self/cgroup; do sleep 0.02; done\necho reserved >> begun\nexec sleep 600\n";
     bench.write("module.sh", module);
     let health = r#"health = { missed_window = "stop" }"#;
-    bench.write("robot.toml", &ROBOT.replace("HEALTH", health));
+    bench.write("robot.toml", &ROBOT.replace("KEYS", health));
     let mut run = bench.start(&["run", "robot.toml", "--out", "out"]);
     let begun = bench.path().join("begun");
     let deadline = Instant::now() + Duration::from_secs(120);

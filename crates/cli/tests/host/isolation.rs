@@ -78,7 +78,7 @@ name = "described"
 }
 
 /// A bench for a test with isolation; `None`, said loudly, where there can be none.
-fn isolating(test: &str) -> Option<Bench> {
+pub fn isolating(test: &str) -> Option<Bench> {
     if missing_privilege().is_some() {
         eprintln!("SKIP {test}: needs CAP_SYS_ADMIN");
         return None;
