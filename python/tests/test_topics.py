@@ -194,12 +194,17 @@ sys.exit(1)
 
 
 def test_an_interrupt_ends_a_wait() -> None:
-    with topics.DataSpace.in_process() as space, space.subscriber(TOPIC) as subscriber:
-        timer = threading.Timer(0.2, signal.raise_signal, [signal.SIGINT])
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            subscriber.wait()
-        timer.join()
+    # A shell starts background programs with the signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with topics.DataSpace.in_process() as space, space.subscriber(TOPIC) as subscriber:
+            timer = threading.Timer(0.2, signal.raise_signal, [signal.SIGINT])
+            timer.start()
+            with pytest.raises(KeyboardInterrupt):
+                subscriber.wait()
+            timer.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_package_without_a_transport_says_so() -> None:
