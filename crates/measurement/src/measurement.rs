@@ -119,7 +119,7 @@ pub struct Measurement {
     /// The latencies of all tasks together, from the intended send time.
     #[serde(rename = "latency")]
     pub overall: Distribution,
-    /// What users of the service left out while they waited for replies; `None` without users.
+    /// An estimate of the requests that users left out while they waited for replies; `None` without users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub omitted: Option<OmittedRequests>,
     /// How late the generator itself was: from the intended send time to when it took the request

@@ -33,7 +33,7 @@ pub struct OmittedRequests {
 }
 
 impl OmittedRequests {
-    /// What the users of these requests left out; `None` where no user sent two.
+    /// The estimate for these requests of users; `None` where no user sent two.
     pub fn of(provenance: Provenance, asked: &[&RequestRecord]) -> Option<Self> {
         let cycle = mean_cycle(asked)?;
         let seen: Vec<Arrival> = asked.iter().filter_map(|record| record.arrival()).collect();
@@ -62,7 +62,7 @@ impl OmittedRequests {
         })
     }
 
-    /// What should be known when reading latencies of users.
+    /// The remark for those who read latencies of users.
     pub fn remark(&self) -> String {
         let text = |tail: Option<Duration>| {
             tail.map_or_else(|| "unknown".into(), |tail| format!("{tail}"))

@@ -16,7 +16,7 @@ pub struct LoadPlan {
     pub service: Service,
     /// Where it listens, resolved with [`Endpoint::resolve`].
     pub endpoint: Endpoint,
-    /// What is released when, sorted by time; covers the warm-up and the duration. Requests of users are not in it: those
+    /// The releases, sorted by time, over the warm-up and the duration. Requests of users are not among them, since those
     /// depend on the replies.
     pub releases: Vec<Release>,
     /// What is released before this counts for nothing.
@@ -26,7 +26,7 @@ pub struct LoadPlan {
     /// How long answers are waited for after the last release; the rest counts as failed, with
     /// the time waited until then as a lower bound of its latency.
     pub drain: Duration,
-    /// What the users of the service take from files; empty where it has no users, or they take nothing from files.
+    /// The files that the users of the service take values from; empty where there are none.
     pub inputs: InputFiles,
     /// The seed of `{random}` and, for the record, of the releases.
     pub seed: u64,

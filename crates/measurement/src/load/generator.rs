@@ -85,7 +85,7 @@ pub(super) struct Trail {
 /// What the loop leaves behind.
 #[derive(Debug)]
 pub(super) struct Finished {
-    /// What was asked: the task and the client by their numbers, and when.
+    /// The requests: the number of the task, the number of the client, and the intended send time of each.
     pub(super) requests: Vec<(u32, u32, Instant)>,
     /// One per request, in their order.
     pub(super) trails: Vec<Trail>,

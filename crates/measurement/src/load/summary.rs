@@ -62,7 +62,7 @@ pub(super) fn summarize(
     }
 }
 
-/// What became of every request that was due, in the order of the intended times.
+/// The record of every request that was due, in the order of the intended times.
 fn records(plan: &LoadPlan, start: Instant, finished: &Finished) -> Vec<RequestRecord> {
     let counted_from = start.saturating_add(plan.warm_up);
     let pairs = finished.requests.iter().zip(&finished.trails);
@@ -92,7 +92,7 @@ fn records(plan: &LoadPlan, start: Instant, finished: &Finished) -> Vec<RequestR
     records
 }
 
-/// What users left out while they waited; `None` without users.
+/// An estimate of the requests that users left out while they waited; `None` without users.
 fn omitted(
     plan: &LoadPlan,
     records: &[RequestRecord],
