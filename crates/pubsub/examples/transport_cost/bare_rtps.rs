@@ -9,8 +9,9 @@ use tailbound_time::Duration;
 
 use super::link::{Inlet, Outlet, Place, own_topic};
 
+/// Joins a domain that is none of those of Cyclone DDS, whose topics have the same names and the same type.
 pub fn join(place: Place) -> Rtps {
-    let domain = u16::try_from(place.domain()).unwrap();
+    let domain = u16::try_from(1 + place.run % 9).unwrap();
     Rtps::join(domain, Ipv4Addr::LOCALHOST).unwrap()
 }
 
