@@ -15,9 +15,8 @@ const SCHEMA: &str = include_str!("../../../../docs/reference/description.schema
 const VERBS: [&str; 5] = ["predict", "size", "simulate", "analyze", "interface"];
 
 /// Flags about nothing that a description says: the question, the search for its answer, and where the answer goes.
-const OF_THE_QUESTION: [&str; 32] = [
+const OF_THE_QUESTION: [&str; 31] = [
     "all",
-    "at",
     "bandwidth",
     "batch",
     "calibration",

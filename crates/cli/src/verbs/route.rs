@@ -9,6 +9,7 @@ use tailbound_time::{Clock, Duration, Instant};
 
 use crate::arguments::RouteArguments;
 use crate::failure::Failure;
+use crate::interrupts;
 use crate::output::Output;
 use crate::verbs::load;
 
@@ -51,7 +52,7 @@ pub fn carry_out(arguments: &RouteArguments, output: &Output) -> Result<(), Fail
     run.serve(&signals)?;
     tell(&[NotifyState::Stopping]);
     // A second signal ends the command at once, should a transport not let go.
-    drop(signals);
+    interrupts::abort_at_the_next(signals);
     let RouteServiceRun { service, gone, .. } = run;
     print(gone.into_iter().chain(service.end()), output)
 }
