@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tailbound_enforcement::{
-    AdmissionError, AdmissionRefusal, DomainStatus, EnforcementError, LedgerSummary, Plan,
-    Recovery, ReservationRequest,
+    AdmissionError, AdmissionRefusal, DomainStatus, DroppedDatagrams, EnforcementError,
+    LedgerSummary, Plan, Recovery, ReservationRequest,
 };
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{ResourceInterface, WhenEmpty};
@@ -202,6 +202,9 @@ pub struct ReservationStatus {
     pub origin: Option<Origin>,
     /// Whether it holds for anybody.
     pub presence: Presence,
+    /// What the kernel has dropped of each topic whose contract it enforces.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<DroppedDatagrams>,
 }
 
 /// Who answers for a reservation.

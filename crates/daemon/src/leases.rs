@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use tailbound_enforcement::{
     Changed, EnforcementStatus, LedgerSummary, Plan, Probe, ReservationChange, ReservationRequest,
+    TopicTables,
 };
 use tailbound_linux::HostCapabilities;
 use tailbound_model::ResourceInterface;
@@ -86,6 +87,11 @@ pub trait LeasedReservations: ReservationControl {
 
     /// The host as reservations are planned for it.
     fn host(&self) -> HostCapabilities;
+
+    /// The tables of nftables that are in force.
+    fn topic_tables(&self) -> Vec<TopicTables> {
+        Vec::new()
+    }
 
     /// What the manager of a domain has seen, where there is one.
     fn ledger(&self, domain: &str) -> Option<LedgerSummary> {

@@ -8,7 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, prometheus_text};
 use prometheus_client::registry::Registry;
 
 use tailbound_enforcement::ds_freeze::WindowTotals;
-use tailbound_enforcement::{AuditSummary, LedgerSummary};
+use tailbound_enforcement::{AuditSummary, DroppedDatagrams, LedgerSummary};
 
 use tailbound_control::Presence;
 use tailbound_control::protocol::{DaemonStatus, ReservationStatus};
@@ -24,7 +24,7 @@ type PerReservation = (
     fn(&ReservationStatus) -> Option<f64>,
 );
 
-const PER_RESERVATION: [PerReservation; 30] = [
+const PER_RESERVATION: [PerReservation; 31] = [
     (
         "tailbound_reservation_in_force",
         MetricKind::Gauge,
@@ -164,6 +164,12 @@ const PER_RESERVATION: [PerReservation; 30] = [
         |one| windows(one).map(|windows| windows.longest_run_on.as_secs_f64()),
     ),
     (
+        "tailbound_slack_used_seconds",
+        MetricKind::Counter,
+        "CPU time that the partition used in windows of others, while those left it.",
+        |one| windows(one).map(|windows| windows.slack_used.as_secs_f64()),
+    ),
+    (
         "tailbound_audit_entered",
         MetricKind::Counter,
         "Processes that a runtime put into the container later, and that were taken in.",
@@ -281,6 +287,12 @@ const OF_DAEMON: [OfDaemon; 4] = [
     ),
 ];
 
+/// The name and the help of the count of datagrams that the kernel has dropped.
+const DROPPED: (&str, &str) = (
+    "tailbound_topic_datagrams_dropped",
+    "Datagrams that the kernel has dropped before they reached a subscriber, by topic and reason.",
+);
+
 /// `DaemonMetrics` is what the metrics say of the daemon and its reservations at one instant.
 #[derive(Debug)]
 struct DaemonMetrics {
@@ -305,7 +317,30 @@ impl Collector for DaemonMetrics {
             });
             kind.encode(&mut encoder, (name, help), samples)?;
         }
-        Ok(())
+        self.encode_dropped(&mut encoder)
+    }
+}
+
+impl DaemonMetrics {
+    /// What the kernel has dropped, by domain, topic and reason.
+    fn encode_dropped(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let reservations = self.status.reservations.iter();
+        let topics = reservations.flat_map(|one| {
+            let domain = one.enforced.domain.as_str();
+            one.dropped.iter().map(move |topic| (domain, topic))
+        });
+        let samples = topics.flat_map(|(domain, topic)| {
+            let counted = DroppedDatagrams::REASONS.into_iter().zip(topic.by_reason());
+            counted.map(move |(reason, count)| {
+                let labels = [
+                    ("domain", domain),
+                    ("topic", topic.topic.as_str()),
+                    ("reason", reason),
+                ];
+                (labels, count as f64)
+            })
+        });
+        MetricKind::Counter.encode(encoder, DROPPED, samples)
     }
 }
 
@@ -340,6 +375,14 @@ mod tests {
     use super::*;
     use tailbound_control::protocol::HeldBy;
 
+    fn dropped() -> Vec<DroppedDatagrams> {
+        vec![DroppedDatagrams {
+            topic: "image".into(),
+            beyond_sender: 12,
+            ..DroppedDatagrams::default()
+        }]
+    }
+
     fn status() -> DaemonStatus {
         DaemonStatus {
             release: "0".into(),
@@ -368,6 +411,7 @@ mod tests {
                         largest_overrun: Duration::from_micros(9),
                         windows: Some(WindowTotals {
                             worst_start: Duration::from_millis(3),
+                            slack_used: Duration::from_millis(70),
                             ..WindowTotals::default()
                         }),
                         ..LedgerSummary::default()
@@ -380,6 +424,7 @@ mod tests {
                 held_by: HeldBy::Nobody,
                 origin: None,
                 presence: Default::default(),
+                dropped: dropped(),
             }],
             connections: 2,
             watchdog: tailbound_control::WatchdogStatus {
@@ -405,9 +450,10 @@ mod tests {
             assert!(text.contains(&format!("# TYPE {bare} ")), "{bare}");
             samples += 1;
         }
-        let expected = OF_DAEMON.len() + COUNTED.len() + PER_RESERVATION.len();
+        let of_topic = DroppedDatagrams::REASONS.len();
+        let expected = OF_DAEMON.len() + COUNTED.len() + PER_RESERVATION.len() + of_topic;
         assert_eq!(samples, expected);
-        assert_eq!(expected, 4 + 5 + 30);
+        assert_eq!(expected, 4 + 5 + 31 + 3);
     }
 
     #[test]
@@ -426,5 +472,9 @@ mod tests {
         assert!(text.contains("tailbound_watchdog_restarts_total 1\n"));
         let worst = "tailbound_window_start_worst_seconds{domain=\"we\\\"ird\\\\name\"} 0.003\n";
         assert!(text.contains(worst), "{text}");
+        let slack = "tailbound_slack_used_seconds_total{domain=\"we\\\"ird\\\\name\"} 0.07\n";
+        assert!(text.contains(slack), "{text}");
+        let dropped = "topic=\"image\",reason=\"beyond-sender\"} 12\n";
+        assert!(text.contains(dropped), "{text}");
     }
 }

@@ -9,7 +9,7 @@ use tailbound_enforcement::ds_freeze::{Heartbeat, HeartbeatRow};
 use tailbound_enforcement::managers::FreezeManagers;
 use tailbound_enforcement::{
     CgroupName, EnforcementError, EnforcementStatus, Enforcer, LedgerSummary, Plan, Probe,
-    ReservationRequest, Target,
+    ReservationRequest, Target, TopicTables,
 };
 use tailbound_linux::HostCapabilities;
 use tailbound_model::ResourceInterface;
@@ -132,6 +132,10 @@ impl LeasedReservations for Enforcer {
 
     fn status(&self) -> EnforcementStatus {
         Enforcer::status(self)
+    }
+
+    fn topic_tables(&self) -> Vec<TopicTables> {
+        Enforcer::topic_tables(self)
     }
 
     fn ledger(&self, domain: &str) -> Option<LedgerSummary> {

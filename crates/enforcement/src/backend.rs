@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use tailbound_analysis::interference::HostInterference;
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::named_cgroup::NameError;
+use tailbound_linux::network_interface::NetworkPlace;
 use tailbound_model::{
     BackendKind, BackendOptions, Cpu, CpuSet, ReceiveContext, ResourceInterface,
 };
@@ -33,8 +34,18 @@ pub enum Target {
     XenDomain(String),
     /// The interrupt lines of a device, and the threads of the kernel that do its work.
     Interrupts(InterruptTarget),
-    /// Datagrams to the subscribers of a domain: what the kernel lets through of each topic.
-    Topics(Vec<DatagramLimit>),
+    /// Datagrams to the subscribers of a domain.
+    Topics(GuardedTopics),
+}
+
+/// What the kernel lets through of each topic to the subscribers of a domain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuardedTopics {
+    /// The limits, one of each topic.
+    pub limits: Vec<DatagramLimit>,
+    /// The network namespaces of the domain's programs; none where those have that of this process.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub networks: Vec<NetworkPlace>,
 }
 
 /// The device or interrupt whose work a reservation is for.

@@ -8,13 +8,17 @@ use std::path::PathBuf;
 use tailbound_analysis::interference::HostInterference;
 use tailbound_analysis::resolution::{Deployment, ResolvedDomain, unenforceable};
 use tailbound_linux::named_cgroup::NameError;
+use tailbound_linux::network_interface::NetworkPlace;
 use tailbound_model::{
-    BackendKind, BackendOptions, BudgetScope, Description, Members, Priority, ResourceInterface,
+    BackendKind, BackendOptions, BudgetScope, Description, Domain, IsolatedNamespace, Isolation,
+    Members, Priority, ResourceInterface,
 };
 use tailbound_time::Duration;
 use tailbound_topics::{DatagramLimit, TaskName, Topics};
 
-use crate::backend::{CgroupName, InterruptTarget, NamedCgroup, ReservationRequest, Target};
+use crate::backend::{
+    CgroupName, GuardedTopics, InterruptTarget, NamedCgroup, ReservationRequest, Target,
+};
 use crate::virtual_machine::{self, MachineError};
 use crate::{KernelView, LinuxKernel};
 
@@ -33,6 +37,18 @@ pub enum BindingError {
     NotStarted {
         /// The domain.
         domain: String,
+    },
+    /// The contract of a topic is to be enforced in the network of a program that does not run yet.
+    #[error(
+        "domain \"{domain}\": the kernel enforces the contract of topic `{topic}` in the domain's own network, which begins with its \
+         program, and that one is started after the reservations are made; give the domain a reservation, leave \"network\" out of \
+         its isolation, or leave out guard = \"kernel\""
+    )]
+    NoNetworkYet {
+        /// The domain.
+        domain: String,
+        /// The topic.
+        topic: String,
     },
     /// The name of a unit or container is not that of one cgroup of this host.
     #[error("domain \"{domain}\": {source}; {}", .source.remedy())]
@@ -221,16 +237,37 @@ pub fn requests(
             interference,
         });
     }
-    requests.extend(topic_requests(deployment));
+    requests.extend(topic_requests(deployment, started)?);
     Ok(requests)
 }
 
 /// The suffix of the name under which the topics of a domain are held; no domain has a dot in its name.
 const TOPICS_SUFFIX: &str = ".topics";
 
+/// The name under which the topics of a domain are held.
+pub fn name_of_topics(domain: &str) -> String {
+    format!("{domain}{TOPICS_SUFFIX}")
+}
+
+/// The network namespaces of the programs of a domain; none where those have that of this process.
+pub fn networks(domain: &Domain, started: &[u32]) -> Vec<NetworkPlace> {
+    let isolation = domain.isolation.as_ref();
+    match &domain.network_namespace {
+        Some(name) => vec![NetworkPlace::Named(name.clone())],
+        None if isolation.is_some_and(|own| own.has(IsolatedNamespace::Network)) => {
+            let started = started.iter().copied();
+            started.map(NetworkPlace::OfProcess).collect()
+        }
+        None => Vec::new(),
+    }
+}
+
 /// For each domain that subscribes to topics with a contract that the kernel is to enforce: a request for their datagrams. No CPU time is
 /// reserved with it.
-fn topic_requests(deployment: &Deployment) -> Vec<ReservationRequest> {
+fn topic_requests(
+    deployment: &Deployment,
+    started: &StartedProcesses,
+) -> Result<Vec<ReservationRequest>, BindingError> {
     let description = &deployment.description;
     let topics: Topics = description.section();
     let mut limits: BTreeMap<String, Vec<DatagramLimit>> = BTreeMap::new();
@@ -244,11 +281,29 @@ fn topic_requests(deployment: &Deployment) -> Vec<ReservationRequest> {
             limits.entry(domain).or_default().push(limit.clone());
         }
     }
-    let requests = limits.into_iter().filter_map(|(name, limits)| {
-        let (_, host) = description.host_of(description.domains.get(&name)?)?;
-        Some(ReservationRequest {
-            domain: format!("{name}{TOPICS_SUFFIX}"),
-            target: Target::Topics(limits),
+    let mut requests = Vec::new();
+    for (name, limits) in limits {
+        let described = description.domains.get(&name);
+        let place = described.and_then(|domain| Some((domain, description.host_of(domain)?)));
+        let Some((domain, (_, host))) = place else {
+            continue;
+        };
+        let processes = started.get(&name).map_or(&[][..], Vec::as_slice);
+        let networks = networks(domain, processes);
+        let has_own = |isolation: &Isolation| isolation.has(IsolatedNamespace::Network);
+        if networks.is_empty() && domain.isolation.as_ref().is_some_and(has_own) {
+            return Err(BindingError::NoNetworkYet {
+                domain: name,
+                topic: limits
+                    .into_iter()
+                    .map(|one| one.topic)
+                    .collect::<Vec<_>>()
+                    .join("`, `"),
+            });
+        }
+        requests.push(ReservationRequest {
+            domain: name_of_topics(&name),
+            target: Target::Topics(GuardedTopics { limits, networks }),
             // Whatever it says, no back end gives it.
             interface: ResourceInterface {
                 budget: Duration::from_millis(1),
@@ -262,9 +317,9 @@ fn topic_requests(deployment: &Deployment) -> Vec<ReservationRequest> {
             backend: BackendKind::None,
             options: BackendOptions::default(),
             interference: HostInterference::default(),
-        })
-    });
-    requests.collect()
+        });
+    }
+    Ok(requests)
 }
 
 /// Why the described rule of a reservation server is not the one that its back end enforces, if so.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use tailbound_linux::network_interface::NetworkPlace;
 use tailbound_linux::packet_tables::replacement;
 use tailbound_linux::scheduling::{SchedulingSetting, format_cpu_list};
 use tailbound_linux::xen::{VcpuSetting, words_to_set};
@@ -69,6 +70,9 @@ pub enum Change {
     MakePacketTable {
         /// The name, in the family of IPv4 and IPv6.
         name: String,
+        /// The network namespace, where it is not that of this process. The table ends with it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        network: Option<NetworkPlace>,
         /// The commands of `nft` that fill it.
         commands: Vec<String>,
     },
@@ -94,6 +98,10 @@ impl Change {
             Self::MoveThread { tid, .. }
             | Self::SetScheduling { tid, .. }
             | Self::SetAffinity { tid, .. } => Some(*tid),
+            Self::MakePacketTable {
+                network: Some(NetworkPlace::OfProcess(pid)),
+                ..
+            } => Some(*pid),
             Self::MakeCgroup { .. }
             | Self::WriteFile { .. }
             | Self::SetXenVcpu { .. }
@@ -118,7 +126,9 @@ impl Change {
             Self::SetScheduling { tid, .. } => Object::Policy(*tid),
             Self::SetAffinity { tid, .. } => Object::Affinity(*tid),
             Self::SetXenVcpu { domain, vcpu, .. } => Object::XenVcpu(*domain, *vcpu),
-            Self::MakePacketTable { name, .. } => Object::PacketTable(name),
+            Self::MakePacketTable { name, network, .. } => {
+                Object::PacketTable(network.as_ref(), name)
+            }
         }
     }
 
@@ -149,7 +159,7 @@ enum Object<'a> {
     Policy(u32),
     Affinity(u32),
     XenVcpu(u32, u32),
-    PacketTable(&'a str),
+    PacketTable(Option<&'a NetworkPlace>, &'a str),
 }
 
 /// CPUs as the kernel lists them.
@@ -193,8 +203,15 @@ impl fmt::Display for Change {
                 "xl {}",
                 words_to_set(*domain, *vcpu, *setting).join(" ")
             ),
-            Self::MakePacketTable { name, commands } => {
-                write!(out, "nft '{}'", replacement(name, commands).join("; "))
+            Self::MakePacketTable {
+                name,
+                network,
+                commands,
+            } => {
+                let prefix = network.as_ref().map(NetworkPlace::prefix);
+                let prefix = prefix.unwrap_or_default();
+                let commands = replacement(name, commands).join("; ");
+                write!(out, "{prefix}nft '{commands}'")
             }
         }
     }

@@ -28,7 +28,7 @@ use crate::journal::{self, Disk, HeldDomain, Journal, PATIENCE, Turn, room_for};
 use crate::kernel::{KernelState, KernelView};
 use crate::linux_kernel::LinuxKernel;
 use crate::managers::{FreezeManagers, LedgerSummary, Managers};
-use crate::packet_table::plan_of_topics;
+use crate::packet_table::{TopicTables, plan_of_topics};
 use crate::recovery::{Recovery, held_by_others, recover_in_turn};
 use crate::registry::{HeldElsewhere, HostRegistry};
 use crate::virtual_machine::with_emulator;
@@ -290,8 +290,8 @@ impl Enforcer {
     fn plan_for(&self, request: &ReservationRequest) -> Result<Plan, EnforcementError> {
         let view = self.kernel.as_ref();
         let host = &self.host;
-        if let Target::Topics(limits) = &request.target {
-            return Ok(plan_of_topics(request, limits, view)?);
+        if let Target::Topics(topics) = &request.target {
+            return Ok(plan_of_topics(request, topics, view)?);
         }
         let plan = match has_no_threads(request) {
             true => plan_without_backend(request),
@@ -566,6 +566,12 @@ impl Enforcer {
     /// What the manager of a domain has seen, where there is one. It costs less than the whole status.
     pub fn ledger(&self, domain: &str) -> Option<LedgerSummary> {
         self.managers.ledger(domain)
+    }
+
+    /// The tables of nftables that are in force.
+    pub fn topic_tables(&self) -> Vec<TopicTables> {
+        let held = self.journal.history().domains.iter();
+        held.filter_map(TopicTables::of).collect()
     }
 
     /// What is enforced now.

@@ -167,7 +167,14 @@ fn perform(kernel: &mut dyn KernelState, entry: &Entry) -> io::Result<()> {
             },
             _,
         ) => kernel.set_xen_vcpu(*domain, *vcpu, *setting),
-        (Change::MakePacketTable { name, commands }, _) => kernel.make_packet_table(name, commands),
+        (
+            Change::MakePacketTable {
+                name,
+                network,
+                commands,
+            },
+            _,
+        ) => kernel.make_packet_table(network.as_ref(), name, commands),
     }
 }
 
@@ -399,7 +406,9 @@ fn restore(
                 false => kernel.set_xen_vcpu(*domain, *vcpu, *setting),
             })
         }
-        (Change::MakePacketTable { name, .. }, _) => kernel.remove_packet_table(name),
+        (Change::MakePacketTable { name, network, .. }, _) => {
+            kernel.remove_packet_table(network.as_ref(), name)
+        }
         _ => Ok(()),
     };
     match outcome {

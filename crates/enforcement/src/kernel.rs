@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tailbound_linux::interrupts::InterruptParts;
 use tailbound_linux::named_cgroup::NameError;
+use tailbound_linux::network_interface::NetworkPlace;
 use tailbound_linux::process::RunTimes;
 use tailbound_linux::xen::{Vcpu, VcpuSetting, XenPool};
 use tailbound_model::CpuSet;
@@ -151,17 +152,21 @@ pub trait KernelView {
     /// As [`KernelView::xen_vcpus`].
     fn xen_pools(&self) -> io::Result<Vec<XenPool>>;
 
-    /// The names of the tables of nftables.
+    /// The names of the tables of nftables in a network namespace; `None` is that of this process.
     ///
     /// # Errors
-    /// There are no nftables here, or what `nft` says.
-    fn packet_tables(&self) -> io::Result<Vec<String>>;
+    /// There is no such namespace, there are no nftables here, or what `nft` says.
+    fn packet_tables(&self, network: Option<&NetworkPlace>) -> io::Result<Vec<String>>;
 
-    /// The name of the network interface with an address.
+    /// The name of the network interface with an address in a network namespace.
     ///
     /// # Errors
-    /// `NotFound` if there is none.
-    fn interface_with(&self, address: Ipv4Addr) -> io::Result<String>;
+    /// `NotFound` if there is none, or no such namespace.
+    fn interface_with(
+        &self,
+        network: Option<&NetworkPlace>,
+        address: Ipv4Addr,
+    ) -> io::Result<String>;
 }
 
 /// Changes the kernel's state: one method per kind of [`crate::Change`].
@@ -217,15 +222,21 @@ pub trait KernelState: KernelView {
     /// `NotFound` if its domain has gone; otherwise what `xl` says.
     fn set_xen_vcpu(&mut self, domain: u32, vcpu: u32, setting: VcpuSetting) -> io::Result<()>;
 
-    /// Makes a table of nftables, in place of one of the same name.
+    /// Makes a table of nftables in a network namespace, in place of one of the same name.
     ///
     /// # Errors
-    /// What `nft` says.
-    fn make_packet_table(&mut self, name: &str, commands: &[String]) -> io::Result<()>;
+    /// `NotFound` if there is no such namespace; otherwise what `nft` says.
+    fn make_packet_table(
+        &mut self,
+        network: Option<&NetworkPlace>,
+        name: &str,
+        commands: &[String],
+    ) -> io::Result<()>;
 
-    /// Removes a table of nftables.
+    /// Removes a table of nftables from a network namespace.
     ///
     /// # Errors
-    /// `NotFound` if there is none of this name; otherwise what `nft` says.
-    fn remove_packet_table(&mut self, name: &str) -> io::Result<()>;
+    /// `NotFound` if there is none of this name, or no such namespace; otherwise what `nft` says.
+    fn remove_packet_table(&mut self, network: Option<&NetworkPlace>, name: &str)
+    -> io::Result<()>;
 }

@@ -32,8 +32,8 @@ mod thaw;
 
 pub use audit::AuditSummary;
 pub use backend::{
-    Backend, CgroupName, Inheritance, InterruptTarget, MachineThreads, Manager, MissingRequirement,
-    NamedCgroup, Plan, ReservationRequest, Site, Target,
+    Backend, CgroupName, GuardedTopics, Inheritance, InterruptTarget, MachineThreads, Manager,
+    MissingRequirement, NamedCgroup, Plan, ReservationRequest, Site, Target,
 };
 pub use change::Change;
 pub use enforcer::{
@@ -44,6 +44,7 @@ pub use journal::{SYSTEM_STATE_DIRECTORY, state_directory};
 pub use kernel::{KernelState, KernelView};
 pub use linux_kernel::LinuxKernel;
 pub use managers::{FreezeManagers, LedgerSummary, Managers, first_budget};
+pub use packet_table::{DroppedDatagrams, TopicTables};
 pub use recovery::{Recovery, recover, standing_reservations};
 pub use registry::HostRegistry;
 pub use tailbound_analysis::interference::HostInterference;

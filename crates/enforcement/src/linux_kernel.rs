@@ -10,6 +10,7 @@ use tailbound_linux::cgroup::{self, Hierarchy};
 use tailbound_linux::clock::{Monotonic, sleep_until};
 use tailbound_linux::interrupts::InterruptParts;
 use tailbound_linux::named_cgroup::{self, NameError};
+use tailbound_linux::network_interface::NetworkPlace;
 use tailbound_linux::process::RunTimes;
 use tailbound_linux::xen::{Vcpu, VcpuSetting, XenPool};
 use tailbound_linux::{interrupts, packet_tables, process, scheduling, xen};
@@ -163,12 +164,16 @@ impl KernelView for LinuxKernel {
         xen::pools()
     }
 
-    fn packet_tables(&self) -> io::Result<Vec<String>> {
-        packet_tables::names()
+    fn packet_tables(&self, network: Option<&NetworkPlace>) -> io::Result<Vec<String>> {
+        packet_tables::names(network)
     }
 
-    fn interface_with(&self, address: Ipv4Addr) -> io::Result<String> {
-        packet_tables::interface_with(address)
+    fn interface_with(
+        &self,
+        network: Option<&NetworkPlace>,
+        address: Ipv4Addr,
+    ) -> io::Result<String> {
+        packet_tables::interface_with(network, address)
     }
 }
 
@@ -223,12 +228,21 @@ impl KernelState for LinuxKernel {
         xen::set_vcpu(domain, vcpu, setting)
     }
 
-    fn make_packet_table(&mut self, name: &str, commands: &[String]) -> io::Result<()> {
-        packet_tables::replace(name, commands)
+    fn make_packet_table(
+        &mut self,
+        network: Option<&NetworkPlace>,
+        name: &str,
+        commands: &[String],
+    ) -> io::Result<()> {
+        packet_tables::replace(network, name, commands)
     }
 
-    fn remove_packet_table(&mut self, name: &str) -> io::Result<()> {
-        packet_tables::remove(name)
+    fn remove_packet_table(
+        &mut self,
+        network: Option<&NetworkPlace>,
+        name: &str,
+    ) -> io::Result<()> {
+        packet_tables::remove(network, name)
     }
 }
 

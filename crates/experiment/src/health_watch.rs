@@ -9,8 +9,10 @@ use std::time::Duration as Pause;
 
 use serde::Serialize;
 use tailbound_control::RefusalKind;
-use tailbound_enforcement::{LedgerSummary, ReservationRequest};
+use tailbound_enforcement::binding::name_of_topics;
+use tailbound_enforcement::{LedgerSummary, ReservationRequest, Target};
 use tailbound_linux::clock::Monotonic;
+use tailbound_linux::network_interface::NetworkPlace;
 use tailbound_model::{Description, HealthResponse};
 use tailbound_time::{Clock, Duration, Instant};
 
@@ -99,6 +101,8 @@ struct MonitoredDomain {
     monitor: HealthMonitor,
     /// The reservation that it had at first.
     request: Option<ReservationRequest>,
+    /// The contracts of its topics that are in force in networks which end with its programs.
+    topics: Option<ReservationRequest>,
     totals: HealthTotals,
 }
 
@@ -112,11 +116,12 @@ pub struct HealthWatch<'a> {
     next_look: Instant,
 }
 
-/// The domains whose programs are monitored.
+/// The domains whose programs are monitored, with the names under which their topics are held.
 pub fn monitored_domains(description: &Description) -> BTreeSet<String> {
     let domains = description.domains.iter();
     let monitored = domains.filter(|(_, domain)| domain.health.is_some());
-    monitored.map(|(name, _)| name.clone()).collect()
+    let names = monitored.flat_map(|(name, _)| [name.clone(), name_of_topics(name)]);
+    names.collect()
 }
 
 impl<'a> HealthWatch<'a> {
@@ -128,9 +133,11 @@ impl<'a> HealthWatch<'a> {
         out: &Path,
     ) -> Self {
         let domains = description.domains.iter().filter_map(|(name, domain)| {
+            let request_of = |name: &str| requests.iter().find(|one| one.domain == name).cloned();
             let watched = MonitoredDomain {
                 monitor: HealthMonitor::new(domain.health?),
-                request: requests.iter().find(|one| one.domain == *name).cloned(),
+                request: request_of(name),
+                topics: request_of(&name_of_topics(name)).filter(ends_with_programs),
                 totals: HealthTotals::default(),
             };
             Some((name.clone(), watched))
@@ -203,7 +210,7 @@ impl<'a> HealthWatch<'a> {
         let now = Monotonic.now();
         let verdict = domain.monitor.observe(endings.len() as u64, counts, now);
         domain.totals.add(&verdict);
-        let request = domain.request.clone();
+        let requests = (domain.request.clone(), domain.topics.clone());
         self.record(name, &verdict, &endings, now)?;
         match verdict.response {
             HealthResponse::Ignore => {}
@@ -215,7 +222,7 @@ impl<'a> HealthWatch<'a> {
                 testbed.kill(name);
                 lease.end(name)?;
                 testbed.start_again(name)?;
-                renew(name, request, (testbed, lease))?;
+                renew(name, requests, (testbed, lease))?;
             }
             HealthResponse::Stop => {
                 let why = match verdict.is_exhausted {
@@ -287,19 +294,45 @@ impl<'a> HealthWatch<'a> {
     }
 }
 
-/// Reserves again for a domain that was started anew.
+/// Whether the contracts of a request are in force in networks that end with the programs of its domain.
+fn ends_with_programs(request: &ReservationRequest) -> bool {
+    let Target::Topics(topics) = &request.target else {
+        return false;
+    };
+    let mut networks = topics.networks.iter();
+    networks.any(|network| matches!(network, NetworkPlace::OfProcess(_)))
+}
+
+/// Reserves again for a domain that was started anew, and has the contracts of its topics enforced again in its new networks.
 fn renew(
     name: &str,
-    request: Option<ReservationRequest>,
-    (testbed, lease): (&mut Testbed<'_>, &mut ReservationLease),
+    (reservation, topics): (Option<ReservationRequest>, Option<ReservationRequest>),
+    attended: (&mut Testbed<'_>, &mut ReservationLease),
 ) -> Result<(), ExperimentError> {
-    let (Some(request), Some(target)) = (request, testbed.started_target(name)?) else {
+    let (testbed, lease) = attended;
+    if let (Some(request), Some(target)) = (reservation, testbed.started_target(name)?) {
+        let request = ReservationRequest { target, ..request };
+        renew_one(name, &request, testbed, lease)?;
+    }
+    let Some(mut request) = topics else {
         return Ok(());
     };
-    let request = ReservationRequest { target, ..request };
+    lease.end(&request.domain)?;
+    if let Target::Topics(topics) = &mut request.target {
+        topics.networks = testbed.networks(name);
+    }
+    renew_one(name, &request, testbed, lease)
+}
+
+fn renew_one(
+    name: &str,
+    request: &ReservationRequest,
+    testbed: &mut Testbed<'_>,
+    lease: &mut ReservationLease,
+) -> Result<(), ExperimentError> {
     let mut left = ATTEMPTS;
     loop {
-        let Err(error) = lease.renew(&request) else {
+        let Err(error) = lease.renew(request) else {
             return Ok(());
         };
         if testbed.has_ended(name) {

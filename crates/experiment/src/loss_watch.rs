@@ -214,6 +214,7 @@ mod tests {
             held_by: HeldBy::Connection,
             origin: origin(pid),
             presence: Presence::InForce,
+            dropped: Vec::new(),
         };
         DaemonStatus {
             release: "1".into(),

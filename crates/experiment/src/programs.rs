@@ -8,7 +8,7 @@ use std::time::Duration as Pause;
 
 use tailbound_enforcement::{Target, binding};
 use tailbound_linux::isolation::IsolatedProcesses;
-use tailbound_linux::network_interface::NamedNetwork;
+use tailbound_linux::network_interface::{NetworkNamespace, NetworkPlace};
 use tailbound_linux::spawn;
 use tailbound_model::{Builtin, Description, Domain, Members, Scheduling};
 
@@ -172,12 +172,14 @@ impl Programs {
     }
 
     /// The network namespace that the programs are to run in.
-    fn network(&self, name: &str) -> Result<NamedNetwork, ExperimentError> {
-        NamedNetwork::open(name).map_err(|cause| ExperimentError::Domain {
-            domain: self.domain.clone(),
-            what: format!("its network namespace \"{name}\" cannot be opened: {cause}"),
-            remedy: format!("make it by `ip netns add {name}`"),
-        })
+    fn network(&self, name: &str) -> Result<NetworkNamespace, ExperimentError> {
+        NetworkPlace::Named(name.to_owned())
+            .open()
+            .map_err(|cause| ExperimentError::Domain {
+                domain: self.domain.clone(),
+                what: format!("its network namespace \"{name}\" cannot be opened: {cause}"),
+                remedy: format!("make it by `ip netns add {name}`"),
+            })
     }
 
     /// The processes that were started, without the supervisors of isolated ones; none where the domain runs without us.

@@ -8,6 +8,7 @@ use std::time::{Duration as Pause, Instant};
 use tailbound_analysis::resolution::Deployment;
 use tailbound_enforcement::binding::{self, StartedProcesses};
 use tailbound_enforcement::{ReservationRequest, Target};
+use tailbound_linux::network_interface::NetworkPlace;
 use tailbound_measurement::{
     CalibrationPlan, Endpoint, MeasurementError, await_service, fingerprint, fingerprint_line,
     run_setup,
@@ -203,6 +204,15 @@ impl<'a> Testbed<'a> {
         let started = self.programs(domain).map(|programs| programs.started());
         let description = &self.loaded.description;
         Ok(binding::target(description, domain, started.as_deref())?)
+    }
+
+    /// The network namespaces of the programs of a domain that were started just now.
+    pub fn networks(&mut self, domain: &str) -> Vec<NetworkPlace> {
+        let started = self.programs(domain).map(|programs| programs.started());
+        let described = self.loaded.description.domains.get(domain);
+        described.map_or_else(Vec::new, |described| {
+            binding::networks(described, &started.unwrap_or_default())
+        })
     }
 
     /// Whether a program of a domain has ended.

@@ -22,6 +22,7 @@ pub mod named_cgroup;
 pub mod namespaces;
 pub mod network_interface;
 pub mod own_directory;
+pub mod packet_counters;
 pub mod packet_tables;
 pub mod perf;
 pub mod polling;

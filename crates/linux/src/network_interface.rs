@@ -1,4 +1,4 @@
-//! Network interfaces by their names, and network namespaces by theirs.
+//! Network interfaces by their names, and network namespaces by their names or by processes in them.
 
 use std::fs::File;
 use std::io;
@@ -7,6 +7,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+
+use serde::{Deserialize, Serialize};
 
 use crate::system_call::check;
 
@@ -58,25 +60,65 @@ pub(crate) fn raise_loopback() -> io::Result<()> {
     }
 }
 
-/// A network namespace that has a name (ip-netns(8)).
-#[derive(Debug)]
-pub struct NamedNetwork(File);
+/// Which network namespace is meant, where it is not that of this process.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NetworkPlace {
+    /// The one of this name (ip-netns(8)).
+    Named(String),
+    /// The one of a process.
+    OfProcess(u32),
+}
 
-impl NamedNetwork {
-    /// Opens the namespace of this name.
+impl NetworkPlace {
+    /// The words of a shell before a command that is to run there.
+    pub fn prefix(&self) -> String {
+        match self {
+            Self::Named(name) => format!("ip netns exec {name} "),
+            Self::OfProcess(pid) => format!("nsenter --net --target {pid} "),
+        }
+    }
+
+    /// Opens the namespace.
     ///
     /// # Errors
-    /// `NotFound` if there is none.
-    pub fn open(name: &str) -> io::Result<Self> {
-        File::open(Path::new(NAMED_NAMESPACES).join(name)).map(Self)
+    /// `NotFound` if it is not there.
+    pub fn open(&self) -> io::Result<NetworkNamespace> {
+        let file = match self {
+            Self::Named(name) => File::open(Path::new(NAMED_NAMESPACES).join(name)),
+            Self::OfProcess(pid) => File::open(format!("/proc/{pid}/ns/net")),
+        };
+        let is_gone = |error: &io::Error| {
+            error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+        };
+        file.map(NetworkNamespace).map_err(|error| match self {
+            Self::Named(name) if is_gone(&error) => {
+                let what = format!("there is no network namespace \"{name}\"");
+                io::Error::new(io::ErrorKind::NotFound, what)
+            }
+            Self::OfProcess(pid) if is_gone(&error) => {
+                let what = format!("process {pid} has ended, and its network namespace with it");
+                io::Error::new(io::ErrorKind::NotFound, what)
+            }
+            _ => error,
+        })
+    }
+}
+
+/// A network namespace that is open.
+#[derive(Debug)]
+pub struct NetworkNamespace(File);
+
+impl NetworkNamespace {
+    /// Moves this thread into the namespace.
+    pub(crate) fn enter(&self) -> io::Result<()> {
+        // SAFETY: setns takes a descriptor that is open, and a number.
+        check(unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
     }
 
     /// Lets a command run in the namespace; starting it fails with `PermissionDenied` without CAP_SYS_ADMIN.
     pub fn enclose(self, command: &mut Command) {
-        let enter = move || {
-            // SAFETY: setns takes a descriptor that is open, and a number.
-            check(unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
-        };
+        let enter = move || self.enter();
         // SAFETY: the closure makes one system call, which is async-signal-safe, and allocates nothing.
         unsafe { command.pre_exec(enter) };
     }
@@ -101,8 +143,13 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_without_a_name_is_not_found() {
-        let refused = NamedNetwork::open("tailbound-no-such-namespace").unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::NotFound);
+    fn a_namespace_that_is_not_there_is_not_found() {
+        let named = NetworkPlace::Named("tailbound-no-such-namespace".to_owned());
+        // No process has a number beyond what the kernel gives.
+        for place in [named, NetworkPlace::OfProcess(u32::MAX)] {
+            let refused = place.open().unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::NotFound, "{place:?}");
+        }
+        assert!(NetworkPlace::OfProcess(std::process::id()).open().is_ok());
     }
 }

@@ -1,12 +1,13 @@
 //! Tables of nftables of ours: what the kernel drops before it reaches a socket.
 //!
-//! The kernel takes a table in one step or not at all. `nft` writes it; its tables are those of the network namespace of this
-//! process.
+//! The kernel takes a table in one step or not at all. `nft` writes it; its tables are those of the network namespace that it runs
+//! in: that of this process, or another one.
 
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use std::process::{Command, Output, Stdio};
 
+use crate::network_interface::NetworkPlace;
 use crate::process::die_with_parent;
 
 /// The program that writes tables.
@@ -17,9 +18,10 @@ const FAMILY: &str = "inet";
 /// The names of the tables that there are.
 ///
 /// # Errors
-/// `nft` is not installed, or the kernel has no nftables, or lets this process see none.
-pub fn names() -> io::Result<Vec<String>> {
-    let listed = nft(&["list", "tables", FAMILY], "")?;
+/// `nft` is not installed, or the kernel has no nftables, or lets this process see none; `NotFound` if the network namespace is
+/// not there.
+pub fn names(network: Option<&NetworkPlace>) -> io::Result<Vec<String>> {
+    let listed = nft(network, &["list", "tables", FAMILY], "")?;
     Ok(parse_names(&listed))
 }
 
@@ -27,21 +29,21 @@ pub fn names() -> io::Result<Vec<String>> {
 ///
 /// # Errors
 /// What `nft` says.
-pub fn replace(name: &str, commands: &[String]) -> io::Result<()> {
+pub fn replace(network: Option<&NetworkPlace>, name: &str, commands: &[String]) -> io::Result<()> {
     let mut input = replacement(name, commands).join("\n");
     input.push('\n');
-    nft(&["-f", "-"], &input).map(drop)
+    nft(network, &["-f", "-"], &input).map(drop)
 }
 
 /// Removes a table.
 ///
 /// # Errors
-/// `NotFound` if there is none of this name; otherwise what `nft` says.
-pub fn remove(name: &str) -> io::Result<()> {
-    if !names()?.iter().any(|one| one == name) {
+/// `NotFound` if there is none of this name, or no such network namespace; otherwise what `nft` says.
+pub fn remove(network: Option<&NetworkPlace>, name: &str) -> io::Result<()> {
+    if !names(network)?.iter().any(|one| one == name) {
         return Err(io::ErrorKind::NotFound.into());
     }
-    nft(&["delete", "table", FAMILY, name], "").map(drop)
+    nft(network, &["delete", "table", FAMILY, name], "").map(drop)
 }
 
 /// The commands that put a table in the place of one of the same name, in one step: `nft` deletes only a table that is there.
@@ -53,9 +55,11 @@ pub fn replacement(name: &str, commands: &[String]) -> Vec<String> {
 /// The name of the network interface that has this address.
 ///
 /// # Errors
-/// `NotFound` if none has it; otherwise what the kernel says.
-pub fn interface_with(address: Ipv4Addr) -> io::Result<String> {
-    let listed = run(Command::new("ip").args(["-o", "-4", "address", "show"]), "")?;
+/// `NotFound` if none has it, or the network namespace is not there; otherwise what the kernel says.
+pub fn interface_with(network: Option<&NetworkPlace>, address: Ipv4Addr) -> io::Result<String> {
+    let mut command = Command::new("ip");
+    command.args(["-o", "-4", "address", "show"]);
+    let listed = run(network, &mut command, "")?;
     let interface = parse_interfaces(&listed).find(|(_, own)| *own == address);
     let (name, _) = interface.ok_or_else(|| {
         let reason = format!("no network interface has the address {address}");
@@ -85,12 +89,15 @@ fn parse_interfaces(listed: &str) -> impl Iterator<Item = (&str, Ipv4Addr)> {
     })
 }
 
-fn nft(words: &[&str], input: &str) -> io::Result<String> {
-    run(Command::new(NFT).args(words), input)
+fn nft(network: Option<&NetworkPlace>, words: &[&str], input: &str) -> io::Result<String> {
+    run(network, Command::new(NFT).args(words), input)
 }
 
-/// Runs a program; its output.
-fn run(command: &mut Command, input: &str) -> io::Result<String> {
+/// Runs a program in a network namespace; its output.
+fn run(network: Option<&NetworkPlace>, command: &mut Command, input: &str) -> io::Result<String> {
+    if let Some(network) = network {
+        network.open()?.enclose(command);
+    }
     let program = command.get_program().to_string_lossy().into_owned();
     command
         .stdin(Stdio::piped())

@@ -199,6 +199,7 @@ pub(crate) mod tests {
             held_by: HeldBy::Nobody,
             origin: None,
             presence: Default::default(),
+            dropped: Vec::new(),
         };
         StatusSample {
             status: DaemonStatus {

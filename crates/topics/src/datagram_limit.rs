@@ -1,6 +1,6 @@
 //! The contract of a topic as limits on datagrams, which the kernel enforces where they arrive.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 use tailbound_messages::{HEADER_LENGTH, LONGEST_DATAGRAM, multicast_group};
@@ -28,8 +28,8 @@ const SECOND: u64 = 1_000_000_000;
 pub struct DatagramLimit {
     /// The key of the topic in the description.
     pub topic: String,
-    /// The address of the network interface.
-    pub interface: Ipv4Addr,
+    /// The network interface.
+    pub interface: GuardedInterface,
     /// The multicast group of the topic.
     pub group: Ipv4Addr,
     /// The port.
@@ -44,6 +44,37 @@ pub struct DatagramLimit {
     pub bytes: Option<TokenBucket>,
     /// The time after which a publisher that sends nothing has a full bucket.
     pub refill: Duration,
+}
+
+/// The network interface at which datagrams of a topic arrive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuardedInterface {
+    /// Every one.
+    Every,
+    /// The one with this address.
+    Address(Ipv4Addr),
+    /// The one with this name.
+    Named(String),
+}
+
+impl GuardedInterface {
+    /// The interface and the port of an address such as `10.0.0.2:7410` or `eth0:7410`; `None` for what is neither, and for a
+    /// name with letters that rules of the kernel do not have.
+    pub fn with_port(address: &str) -> Option<(Self, u16)> {
+        let (interface, port) = address.rsplit_once(':')?;
+        let port = port.parse().ok()?;
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.@".contains(letter);
+        let interface = match interface.parse::<Ipv4Addr>() {
+            Ok(address) if address.is_unspecified() => Self::Every,
+            Ok(address) => Self::Address(address),
+            Err(_) if !interface.is_empty() && interface.chars().all(is_plain) => {
+                Self::Named(interface.to_owned())
+            }
+            Err(_) => return None,
+        };
+        Some((interface, port))
+    }
 }
 
 /// A rate with a burst.
@@ -139,7 +170,7 @@ impl DatagramLimit {
         if topic.guard != TopicGuard::Kernel || topic.transport != TransportKind::Udp {
             return None;
         }
-        let address: SocketAddrV4 = topic.address()?.parse().ok()?;
+        let (interface, port) = GuardedInterface::with_port(topic.address()?)?;
         let interval = contract.interval;
         let interval_ns = interval.as_nanos().max(1);
         let message = u64::from(topic.size) + HEADER_LENGTH as u64;
@@ -171,9 +202,9 @@ impl DatagramLimit {
         let name = topic.name.as_deref().unwrap_or(key);
         Some(Self {
             topic: key.to_owned(),
-            interface: *address.ip(),
+            interface,
             group: multicast_group(name),
-            port: address.port(),
+            port,
             publishers: u32::try_from(topic.publishers.len()).unwrap_or(u32::MAX),
             longest: message.min(LONGEST_DATAGRAM as u64) + UDP_HEAD,
             datagrams: TokenBucket::at_least(
@@ -255,6 +286,19 @@ mod tests {
         assert_eq!(limit.datagrams, bucket(864, RateUnit::Hour, 6));
         topic.guard = TopicGuard::Library;
         assert_eq!(DatagramLimit::of("image", &topic), None);
+    }
+
+    #[test]
+    fn an_interface_is_every_one_or_has_an_address_or_a_name() {
+        let with_port = GuardedInterface::with_port;
+        assert_eq!(with_port("0.0.0.0:1"), Some((GuardedInterface::Every, 1)));
+        let address = GuardedInterface::Address(Ipv4Addr::new(10, 0, 0, 2));
+        assert_eq!(with_port("10.0.0.2:7410"), Some((address, 7410)));
+        let named = GuardedInterface::Named("eth0.7".to_owned());
+        assert_eq!(with_port("eth0.7:7410"), Some((named, 7410)));
+        for bad in ["eth0", "eth0:x", ":7410", "eth\"0:7410"] {
+            assert_eq!(with_port(bad), None, "{bad}");
+        }
     }
 
     proptest! {

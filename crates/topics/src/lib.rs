@@ -17,7 +17,7 @@ mod traffic;
 
 pub use chain_links::{ChainLink, PathFault, ReadRule};
 pub use chains::{Chain, Chains};
-pub use datagram_limit::{DatagramLimit, RateUnit, TokenBucket};
+pub use datagram_limit::{DatagramLimit, GuardedInterface, RateUnit, TokenBucket};
 pub use ports::{PortDescription, PortForm, Ports};
 pub use routes::{MessageForm, RouteDescription, Routes};
 pub use task_name::TaskName;

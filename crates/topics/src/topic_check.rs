@@ -7,7 +7,9 @@ use tailbound_messages::{Contract, ExcessRule};
 use tailbound_model::{ArrivalCurve, Arrivals, Check, IsolatedNamespace, KeyPath, Section, Task};
 use tailbound_time::Duration;
 
-use crate::{TaskName, TopicDescription, TopicGuard, Topics, Traffic, TransportKind};
+use crate::{
+    GuardedInterface, TaskName, TopicDescription, TopicGuard, Topics, Traffic, TransportKind,
+};
 
 /// The highest number of a domain of DDS: beyond it the port numbers of DDS end.
 const HIGHEST_DDS_DOMAIN: u16 = 230;
@@ -378,12 +380,12 @@ fn guard(check: &mut Check<'_>, here: &KeyPath, topic: &TopicDescription) {
         );
     } else if topic
         .address()
-        .is_some_and(|address| address.parse::<SocketAddrV4>().is_err())
+        .is_some_and(|address| GuardedInterface::with_port(address).is_none())
     {
         check.error(
             here,
-            "the rules of the kernel need the interface by its address",
-            "write address = \"ADDRESS:PORT\", such as \"192.0.2.1:7410\", or leave `guard` out",
+            "the rules of the kernel have no interface of this name",
+            "write address = \"ADDRESS:PORT\", such as \"192.0.2.1:7410\", rename the interface, or leave `guard` out",
         );
     }
     match topic.contract {

@@ -46,6 +46,7 @@ mod size_frame;
 mod size_queue;
 pub mod status;
 pub mod sweep;
+mod topic_table;
 pub mod trace;
 mod transitions;
 

@@ -1,10 +1,12 @@
 //! The windows of time partitions in `tailbound status`, with what their managers saw of them.
 
 use tailbound_control::ReservationStatus;
+use tailbound_enforcement::DomainStatus;
+use tailbound_time::Duration;
 
 use crate::output::table;
 
-const HEADER: [&str; 11] = [
+const HEADER: [&str; 12] = [
     "partition",
     "frame",
     "windows",
@@ -16,6 +18,7 @@ const HEADER: [&str; 11] = [
     "worst start",
     "overruns",
     "longest",
+    "slack used",
 ];
 
 /// The table; none without time partitions.
@@ -41,7 +44,7 @@ fn row(reservation: &ReservationStatus) -> Option<Vec<String>> {
     let seen = domain.ledger.as_ref();
     let seen = seen.and_then(|ledger| Some((ledger, ledger.windows.as_ref()?)));
     row.extend(match seen {
-        None => ["-"; 8].map(String::from),
+        None => ["-"; 9].map(String::from),
         Some((ledger, windows)) => [
             ledger.periods.to_string(),
             ledger.skipped.to_string(),
@@ -51,7 +54,16 @@ fn row(reservation: &ReservationStatus) -> Option<Vec<String>> {
             windows.worst_start.to_string(),
             windows.overruns.to_string(),
             windows.longest_run_on.to_string(),
+            slack_in_words(domain, windows.slack_used),
         ],
     });
     Some(row)
+}
+
+/// The CPU time that a partition used in windows of others; a partition that may run in none has none to use.
+fn slack_in_words(domain: &DomainStatus, used: Duration) -> String {
+    match domain.interface.slack.is_empty() {
+        true => "-".to_owned(),
+        false => used.to_string(),
+    }
 }

@@ -1,6 +1,6 @@
 //! `tailbound status`: what is in force, and what it gave out.
 
-use tailbound_control::{Client, ClientError};
+use tailbound_control::{Client, ClientError, ReservationStatus};
 use tailbound_enforcement::{AuditSummary, LedgerSummary, standing_reservations, state_directory};
 use tailbound_model::BackendKind;
 use tailbound_time::Duration;
@@ -47,34 +47,7 @@ pub fn carry_out(output: &Output) -> Result<(), Failure> {
         Err(error) => return Err(Failure::from_error(error)),
     };
     let status = client.status().map_err(Failure::from_error)?;
-    let rows: Vec<Vec<String>> = status
-        .reservations
-        .iter()
-        .map(|reservation| {
-            let domain = &reservation.enforced;
-            let cpus: Vec<String> = domain
-                .interface
-                .cpus
-                .iter()
-                .map(ToString::to_string)
-                .collect();
-            let [budget, period] = match domain.backend {
-                // Contracts of topics in the kernel are held as domains that get no CPU time.
-                BackendKind::UNRESERVED => ["-", "-"].map(String::from),
-                _ => [domain.interface.budget, domain.interface.period].map(|one| one.to_string()),
-            };
-            let mut row = vec![
-                domain.domain.clone(),
-                domain.backend.to_string(),
-                budget,
-                period,
-                cpus.join(","),
-            ];
-            row.extend(ledger(domain.ledger.as_ref()));
-            row.push(reservation.presence.in_words());
-            row
-        })
-        .collect();
+    let rows: Vec<Vec<String>> = status.reservations.iter().map(row).collect();
     for reservation in &status.reservations {
         let origin = super::revert::origin(reservation);
         output.detail(format!("{}: {origin}", reservation.enforced.domain));
@@ -82,7 +55,8 @@ pub fn carry_out(output: &Output) -> Result<(), Failure> {
     let for_people = || {
         let table = std::iter::once(table(&header, &rows));
         let partitions = super::partition_table::of_reservations(&status.reservations);
-        let sections = table.chain(partitions);
+        let topics = super::topic_table::of_reservations(&status.reservations);
+        let sections = table.chain(partitions).chain(topics);
         let sections = sections.chain(subsystems::sections(&status));
         sections.map(|line| line + "\n").collect()
     };
@@ -94,6 +68,28 @@ pub fn carry_out(output: &Output) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The row of a reservation.
+fn row(reservation: &ReservationStatus) -> Vec<String> {
+    let domain = &reservation.enforced;
+    let cpus = domain.interface.cpus.iter();
+    let cpus: Vec<String> = cpus.map(ToString::to_string).collect();
+    let [budget, period] = match domain.backend {
+        // Contracts of topics in the kernel are held as domains that get no CPU time.
+        BackendKind::UNRESERVED => ["-", "-"].map(String::from),
+        _ => [domain.interface.budget, domain.interface.period].map(|one| one.to_string()),
+    };
+    let mut row = vec![
+        domain.domain.clone(),
+        domain.backend.to_string(),
+        budget,
+        period,
+        cpus.join(","),
+    ];
+    row.extend(ledger(domain.ledger.as_ref()));
+    row.push(reservation.presence.in_words());
+    row
 }
 
 /// What threads did to get away, if any did.

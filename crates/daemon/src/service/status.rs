@@ -13,7 +13,7 @@ impl<R: LeasedReservations + Send + 'static> DaemonService<R> {
     pub fn status(&self) -> DaemonStatus {
         let leases = self.leases();
         let owners = leases.owners();
-        let reservations = leases
+        let mut reservations: Vec<ReservationStatus> = leases
             .reservations()
             .status()
             .domains
@@ -24,12 +24,21 @@ impl<R: LeasedReservations + Send + 'static> DaemonService<R> {
                     .map_or(HeldBy::Daemon, |owner| owner.held_by()),
                 origin: leases.origins().get(&enforced.domain).cloned(),
                 presence: self.members.presence(&enforced.domain),
+                dropped: Vec::new(),
                 enforced,
             })
             .collect();
+        let tables = leases.reservations().topic_tables();
         let connections = leases.connections().len();
         let ended = leases.endings().list();
         drop(leases);
+        for table in tables {
+            let mut held = reservations.iter_mut();
+            if let Some(one) = held.find(|one| one.enforced.domain == table.domain) {
+                // A table that somebody removes at this moment has dropped nothing that could be said.
+                one.dropped = table.dropped().unwrap_or_default();
+            }
+        }
         DaemonStatus {
             release: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),

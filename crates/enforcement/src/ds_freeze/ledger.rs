@@ -56,6 +56,9 @@ pub struct WindowTotals {
     /// Windows after which that was more than the tolerance.
     #[serde(default)]
     pub overruns: u64,
+    /// The CPU time that the partition used in windows of others, in which it may run while those leave it.
+    #[serde(default)]
+    pub slack_used: Duration,
 }
 
 impl WindowTotals {
@@ -77,6 +80,7 @@ impl WindowTotals {
         self.worst_start = self.worst_start.max(other.worst_start);
         self.longest_run_on = self.longest_run_on.max(other.longest_run_on);
         self.overruns = self.overruns.saturating_add(other.overruns);
+        self.slack_used = self.slack_used.saturating_add(other.slack_used);
     }
 }
 
@@ -177,6 +181,7 @@ struct SharedWindowTotals {
     worst_start_ns: AtomicU64,
     longest_run_on_ns: AtomicU64,
     overruns: AtomicU64,
+    slack_used_ns: AtomicU64,
     /// CPU time after a window from which on that is an overrun.
     tolerance: Duration,
 }
@@ -190,6 +195,7 @@ impl SharedWindowTotals {
             worst_start: Duration::from_nanos(get(&self.worst_start_ns)),
             longest_run_on: Duration::from_nanos(get(&self.longest_run_on_ns)),
             overruns: get(&self.overruns),
+            slack_used: Duration::from_nanos(get(&self.slack_used_ns)),
         }
     }
 }
@@ -337,6 +343,13 @@ impl Ledger {
             if complete.ran_on > windows.tolerance {
                 add(&windows.overruns, 1);
             }
+        }
+    }
+
+    /// Notes the CPU time that a partition has used in windows of others so far.
+    pub(super) fn note_slack(&self, used: Duration) {
+        if let Some(windows) = &self.windows {
+            raise(&windows.slack_used_ns, used);
         }
     }
 
@@ -533,6 +546,9 @@ mod tests {
         for ran_on in [ms(1), Duration::from_micros(800)] {
             ledger.note_window(&CompleteWindow { period, ran_on });
         }
+        for used in [ms(15), ms(40)] {
+            ledger.note_slack(used);
+        }
         let late = |edges, longest| LateEdges { edges, longest };
         let expected = WindowTotals {
             late_by_host: late(2, ms(7)),
@@ -542,12 +558,13 @@ mod tests {
             longest_run_on: ms(1),
             // The tolerance itself is none.
             overruns: 1,
+            slack_used: ms(40),
         };
         let mut seen = ledger.snapshot().windows.expect("a partition");
         assert_eq!(seen, expected);
         seen.add(&expected);
         assert_eq!((seen.late_edges(), seen.worst_start), (6, ms(5)));
-        assert_eq!(seen.overruns, 2);
+        assert_eq!((seen.overruns, seen.slack_used), (2, ms(80)));
         assert_eq!(Ledger::of_budget().snapshot().windows, None);
     }
 

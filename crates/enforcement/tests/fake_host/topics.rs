@@ -1,10 +1,11 @@
 //! Contracts of topics in the kernel: a table for each domain, made with its reservations, and taken back.
 
 use tailbound_analysis::resolution::Deployment;
-use tailbound_enforcement::binding::{self, StartedProcesses};
+use tailbound_enforcement::binding::{self, BindingError, StartedProcesses};
 use tailbound_enforcement::recovery::recover_with;
 use tailbound_enforcement::{EnforcementError, PlanError, ReservationRequest, Target};
 use tailbound_model::Variant;
+use tailbound_topics::GuardedInterface;
 
 use super::fake_kernel::FakeKernel;
 use super::stage::*;
@@ -52,12 +53,42 @@ address = "10.0.0.2:7410"
 contract = { messages = 2, interval = "20ms" }
 "#;
 
-fn requests() -> Vec<ReservationRequest> {
+fn deployment(text: String) -> Deployment {
     let format = &tailbound_analysis::FORMAT;
-    let description = format.load_text(ROBOT.to_owned(), "robot.toml");
-    let description = description.unwrap().description;
-    let deployment = Deployment::of(&description, None, &Variant::as_described()).unwrap();
+    let description = format.load_text(text, "robot.toml").unwrap().description;
+    Deployment::of(&description, None, &Variant::as_described()).unwrap()
+}
+
+fn requests() -> Vec<ReservationRequest> {
+    let deployment = deployment(ROBOT.to_owned());
     binding::requests(&deployment, &StartedProcesses::new()).unwrap()
+}
+
+/// The recorder in the network that a key of its domain says, and its topic from within it.
+fn apart(key: &str, started: &[u32]) -> Result<Vec<ReservationRequest>, BindingError> {
+    let recorder = "command = [\"recorder\"]\n";
+    let text = ROBOT.replace("pids = [200]\n", &format!("{recorder}{key}\n"));
+    let topics = text.find("[topics.image]").unwrap();
+    let own = r#"
+[domains.recorder.tasks.read]
+arrivals = { kind = "periodic", period = "20ms" }
+execution_time = { kind = "constant", value = "1ms" }
+[topics.image]
+publishers = ["recorder/read"]
+subscribers = ["recorder/write"]
+size = 1000
+transport = "udp"
+address = "lo:7410"
+contract = { messages = 2, interval = "20ms" }
+guard = "kernel"
+"#;
+    let deployment = deployment(text[..topics].to_owned() + own);
+    let started = [("recorder".to_owned(), started.to_vec())].into();
+    let requests = binding::requests(&deployment, &started)?;
+    let of_topics = requests.into_iter();
+    Ok(of_topics
+        .filter(|one| one.domain.ends_with("topics"))
+        .collect())
 }
 
 fn tables(kernel: &FakeKernel) -> Vec<(String, Vec<String>)> {
@@ -85,12 +116,12 @@ fn each_domain_that_subscribes_gets_a_table_of_the_topics_that_the_kernel_guards
     let group = tailbound_pubsub_group();
     for words in [
         // Heads of message and UDP before the payload.
-        "udp length > 1072 counter drop",
+        "udp length > 1072 counter name \"too-long-0\" drop",
         // Two messages and a farewell in 20 ms, and as many that the network delayed.
-        "ip saddr . udp sport limit rate over 150/second burst 6 packets } counter drop",
+        "ip saddr . udp sport limit rate over 150/second burst 6 packets } counter name \"beyond-sender-0\" drop",
         // The publisher, and one sender more.
-        "topic-0 limit rate over 300/second burst 12 packets counter drop",
-        "limit rate over 118600 bytes/second burst 4744 bytes } counter drop",
+        "topic-0 limit rate over 300/second burst 12 packets counter name \"beyond-all-0\" drop",
+        "limit rate over 118600 bytes/second burst 4744 bytes } counter name \"beyond-sender-0\" drop",
         &format!("iifname \"eth0\" ip daddr {group} udp dport 7410 jump topic-0"),
     ] {
         assert!(text.contains(words), "no `{words}` in {text}");
@@ -106,7 +137,7 @@ fn tailbound_pubsub_group() -> std::net::Ipv4Addr {
     let limits = requests()
         .into_iter()
         .find_map(|request| match request.target {
-            Target::Topics(limits) => Some(limits),
+            Target::Topics(topics) => Some(topics.limits),
             _ => None,
         });
     limits.unwrap()[0].group
@@ -156,9 +187,73 @@ fn a_host_without_nftables_or_the_address_refuses_the_contract() {
     kernel.alter(|state| state.packet_tables = Some(Default::default()));
     let mut requests = requests();
     for request in &mut requests {
-        if let Target::Topics(limits) = &mut request.target {
-            limits[0].interface = std::net::Ipv4Addr::new(10, 9, 9, 9);
+        if let Target::Topics(topics) = &mut request.target {
+            let address = std::net::Ipv4Addr::new(10, 9, 9, 9);
+            topics.limits[0].interface = GuardedInterface::Address(address);
         }
     }
     assert!(enforcer.apply(&requests).is_err());
+}
+
+#[test]
+fn a_table_is_made_in_the_network_of_the_domain_and_removed_from_it() {
+    let (kernel, directory) = (host(), state_directory());
+    let mut enforcer = enforcer(&kernel, directory.path());
+    let named = apart("network_namespace = \"board\"", &[]).unwrap();
+    let refusal = enforcer.apply(&named).unwrap_err().to_string();
+    assert!(refusal.contains("topic `image`: "), "{refusal}");
+    kernel.alter(|state| drop(state.networks.insert("board".to_owned())));
+    let before = kernel.snapshot();
+    enforcer.apply(&named).unwrap();
+    let tables = self::tables(&kernel);
+    assert_eq!(tables.len(), 1);
+    assert_eq!(tables[0].0, "ip netns exec board tailbound-recorder.topics");
+    assert!(tables[0].1.join(" ").contains("iifname \"lo\" ip daddr"));
+    enforcer.revert("recorder.topics").unwrap();
+    assert_eq!(kernel.snapshot(), before);
+    // A namespace takes its tables with it.
+    enforcer.apply(&named).unwrap();
+    kernel.alter(|state| {
+        state.networks.clear();
+        state.packet_tables.as_mut().unwrap().clear();
+    });
+    enforcer.revert("recorder.topics").unwrap();
+    assert!(enforcer.status().domains.is_empty());
+}
+
+#[test]
+fn programs_with_networks_of_their_own_have_a_table_each() {
+    let (kernel, directory) = (host(), state_directory());
+    let isolation = "instances = 2\nisolation = { namespaces = [\"network\"] }";
+    let requests = apart(isolation, &[100, 200]).unwrap();
+    let mut first = enforcer(&kernel, directory.path());
+    first.apply(&requests).unwrap();
+    let names: Vec<String> = tables(&kernel).into_iter().map(|(name, _)| name).collect();
+    let in_network = |pid| format!("nsenter --net --target {pid} tailbound-recorder.topics");
+    assert_eq!(names, [in_network(100), in_network(200)]);
+    // One of the programs has ended, and another process has its number, when the table is taken back.
+    kernel.end_process(200);
+    kernel.add_process(200, 50, &[200]);
+    kernel.alter(|state| {
+        state.threads.get_mut(&200).unwrap().started = 1;
+        let tables = state.packet_tables.as_mut().unwrap();
+        tables.insert(in_network(200), Vec::new());
+    });
+    std::mem::forget(first);
+    kernel.end_process(1);
+    kernel.add_process(2, 0, &[2]);
+    kernel.become_process(2);
+    recover_with(directory.path(), &mut kernel.clone()).unwrap();
+    assert_eq!(tables(&kernel), [(in_network(200), Vec::new())]);
+}
+
+#[test]
+fn a_network_that_begins_after_the_reservations_is_refused() {
+    let error = apart("isolation = {}", &[]).unwrap_err();
+    assert!(matches!(error, BindingError::NoNetworkYet { .. }));
+    let text = error.to_string();
+    assert!(
+        text.contains("\"recorder\"") && text.contains("`image`"),
+        "{text}"
+    );
 }

@@ -45,6 +45,7 @@ impl ServedState {
             return;
         };
         let step = windows.advance(now, used);
+        self.ledger.note_slack(windows.slack_used());
         let delay = step.edge.map(|edge| attendance.delay(edge, now));
         let cause = delay.and_then(|delay| delay.cause());
         if let (Some(delay), Some(cause)) = (delay, cause) {

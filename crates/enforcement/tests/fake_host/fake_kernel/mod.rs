@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tailbound_linux::interrupts::InterruptParts;
 use tailbound_linux::named_cgroup::NameError;
+use tailbound_linux::network_interface::NetworkPlace;
 use tailbound_linux::process::RunTimes;
 use tailbound_linux::scheduling::{RESET_ON_FORK, parse_cpu_list};
 use tailbound_linux::xen::{Vcpu, VcpuSetting, XenPool};
@@ -79,8 +80,27 @@ pub struct FakeState {
     pub vcpus: Vec<Vcpu>,
     /// The cgroups of units and containers.
     pub names: BTreeMap<CgroupName, PathBuf>,
-    /// The tables of nftables with their commands; `None` on a host without nftables.
+    /// The tables of nftables with their commands, those of a network namespace behind the words that lead there; `None` on a
+    /// host without nftables.
     pub packet_tables: Option<BTreeMap<String, Vec<String>>>,
+    /// The names of network namespaces.
+    pub networks: BTreeSet<String>,
+}
+
+impl FakeState {
+    fn check_network(&self, network: Option<&NetworkPlace>) -> io::Result<()> {
+        let is_there = match network {
+            None => true,
+            Some(NetworkPlace::Named(name)) => self.networks.contains(name),
+            Some(NetworkPlace::OfProcess(pid)) => self.threads.contains_key(pid),
+        };
+        is_there.then_some(()).ok_or(io::ErrorKind::NotFound.into())
+    }
+}
+
+/// The name of a table behind the words that lead to its network namespace.
+fn table_in(network: Option<&NetworkPlace>, name: &str) -> String {
+    network.map_or_else(String::new, NetworkPlace::prefix) + name
 }
 
 #[derive(Debug, Default)]
@@ -531,14 +551,20 @@ impl KernelView for FakeKernel {
         Ok(xen::pools())
     }
 
-    fn packet_tables(&self) -> io::Result<Vec<String>> {
+    fn packet_tables(&self, network: Option<&NetworkPlace>) -> io::Result<Vec<String>> {
         let inside = self.lock();
+        inside.state.check_network(network)?;
         let tables = inside.state.packet_tables.as_ref();
         let tables = tables.ok_or_else(|| io::Error::other("cannot run nft"))?;
         Ok(tables.keys().cloned().collect())
     }
 
-    fn interface_with(&self, address: Ipv4Addr) -> io::Result<String> {
+    fn interface_with(
+        &self,
+        network: Option<&NetworkPlace>,
+        address: Ipv4Addr,
+    ) -> io::Result<String> {
+        self.lock().state.check_network(network)?;
         match address == DEVICE_ADDRESS {
             true => Ok("eth0".to_owned()),
             false => Err(io::ErrorKind::NotFound.into()),
@@ -659,19 +685,30 @@ impl KernelState for FakeKernel {
         self.write(|state| xen::set(&mut state.vcpus, domain, vcpu, setting))
     }
 
-    fn make_packet_table(&mut self, name: &str, commands: &[String]) -> io::Result<()> {
+    fn make_packet_table(
+        &mut self,
+        network: Option<&NetworkPlace>,
+        name: &str,
+        commands: &[String],
+    ) -> io::Result<()> {
         self.write(|state| {
+            state.check_network(network)?;
             let tables = state.packet_tables.as_mut();
             let tables = tables.ok_or_else(|| io::Error::other("cannot run nft"))?;
-            tables.insert(name.to_owned(), commands.to_vec());
+            tables.insert(table_in(network, name), commands.to_vec());
             Ok(())
         })
     }
 
-    fn remove_packet_table(&mut self, name: &str) -> io::Result<()> {
+    fn remove_packet_table(
+        &mut self,
+        network: Option<&NetworkPlace>,
+        name: &str,
+    ) -> io::Result<()> {
         self.write(|state| {
+            state.check_network(network)?;
             let tables = state.packet_tables.as_mut();
-            let removed = tables.and_then(|tables| tables.remove(name));
+            let removed = tables.and_then(|tables| tables.remove(&table_in(network, name)));
             removed.map(drop).ok_or(io::ErrorKind::NotFound.into())
         })
     }
