@@ -1,6 +1,7 @@
 //! Health monitoring of the programs that `run` starts: a program that dies is started anew under a new reservation, and one
 //! that dies again and again is stopped.
 
+use std::io::{Seek, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -208,4 +209,47 @@ fn a_partition_whose_windows_are_missed_is_stopped_where_that_is_described() {
         bench.said()
     );
     bench.assert_clean("module");
+}
+
+/// The bytes that the kernel copies without looking whether the writer is to be stopped: longer than a window on any machine.
+const ONE_WRITE: usize = 256 << 20;
+
+#[test]
+fn a_partition_that_cannot_be_stopped_in_time_is_stopped_for_good_where_that_is_described() {
+    let Some(bench) = Bench::enforcing("health::overrun") else {
+        return;
+    };
+    let program = std::env::current_exe().unwrap();
+    let words = ["--ignored", "--exact", "--nocapture", "health::writer"].join(" ");
+    bench.write(
+        "module.sh",
+        &format!("exec {} {words}\n", program.display()),
+    );
+    run(&bench, r#"health = { overrun = "stop" }"#);
+    let entries = log(bench.path());
+    let overruns = entries.iter().filter(|entry| entry["event"] == "overrun");
+    let overruns: Vec<_> = overruns.collect();
+    let [overrun] = &overruns[..] else {
+        panic!("{entries:#?}");
+    };
+    assert_eq!(overrun["domain"], "module");
+    assert_eq!(overrun["response"], "stop");
+    assert_eq!(overrun["too_many_restarts"], false);
+    let warnings = warnings(bench.path());
+    let stopped = "overrun windows, stopped: an event asks for it";
+    assert!(warnings.contains(stopped), "{warnings}");
+    assert!(chains_were_measured(bench.path()), "the others run on");
+    bench.assert_clean("module");
+}
+
+/// Writes to memory, in system calls that nothing but SIGKILL ends.
+#[test]
+#[ignore = "a program of the test above"]
+fn writer() {
+    let mut file = tempfile::tempfile_in("/dev/shm").unwrap();
+    let zeros = vec![0; ONE_WRITE];
+    loop {
+        file.rewind().unwrap();
+        file.write_all(&zeros).unwrap();
+    }
 }

@@ -18,6 +18,7 @@ mod faults;
 mod health;
 mod isolation;
 mod kernel_trace;
+mod late_windows;
 mod libvirt;
 mod modes;
 mod nri_plugin;
