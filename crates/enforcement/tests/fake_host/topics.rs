@@ -202,7 +202,7 @@ fn a_table_is_made_in_the_network_of_the_domain_and_removed_from_it() {
     let named = apart("network_namespace = \"board\"", &[]).unwrap();
     let refusal = enforcer.apply(&named).unwrap_err().to_string();
     assert!(refusal.contains("topic `image`: "), "{refusal}");
-    kernel.alter(|state| drop(state.networks.insert("board".to_owned())));
+    kernel.alter(|state| state.networks.extend(["board".to_owned()]));
     let before = kernel.snapshot();
     enforcer.apply(&named).unwrap();
     let tables = self::tables(&kernel);
@@ -224,7 +224,7 @@ fn a_table_is_made_in_the_network_of_the_domain_and_removed_from_it() {
 #[test]
 fn programs_with_networks_of_their_own_have_a_table_each() {
     let (kernel, directory) = (host(), state_directory());
-    let isolation = "instances = 2\nisolation = { namespaces = [\"network\"] }";
+    let isolation = "isolation = { namespaces = [\"network\"] }";
     let requests = apart(isolation, &[100, 200]).unwrap();
     let mut first = enforcer(&kernel, directory.path());
     first.apply(&requests).unwrap();
