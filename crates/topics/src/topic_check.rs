@@ -1,7 +1,7 @@
 //! The checks of `[topics]` against the rest of the description.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 
 use tailbound_messages::{Contract, ExcessRule};
 use tailbound_model::{ArrivalCurve, Arrivals, Check, IsolatedNamespace, KeyPath, Section, Task};
