@@ -1,5 +1,7 @@
-//! Contracts that the kernel enforces, against a sender that floods over a network of its own.
+//! Contracts that the kernel enforces, against a sender that floods over a network of its own; a topic that programs of
+//! `run` carry by RTPS.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -8,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tailbound_control::ReservationStatus;
 use tailbound_enforcement::Target;
+use tailbound_job_log::{JobLog, MessageId};
 use tailbound_linux::network_interface::NetworkPlace;
 use tailbound_linux::process::send_signal;
 
@@ -433,4 +436,76 @@ fn a_contract_holds_in_the_network_of_a_partition_also_after_a_restart() {
     signal(&run, "INT");
     run.wait().unwrap();
     bench.assert_clean("guarded");
+}
+
+/// A sensor and an actor in domains of their own, with a reliable topic between them. The domain of DDS is one that no other test
+/// has.
+const RTPS_ROBOT: &str = r#"
+schema_version = 1
+name = "robot"
+[hosts.local]
+cpus = [0, 1]
+housekeeping = [0]
+[domains.sensor]
+kind = "process"
+builtin = "own-tasks"
+[domains.sensor.tasks.sense]
+arrivals = { kind = "periodic", period = "20ms" }
+execution_time = { kind = "constant", value = "200us" }
+[domains.actor]
+kind = "process"
+builtin = "own-tasks"
+[domains.actor.tasks.act]
+arrivals = { kind = "sporadic", min_gap = "1ms", max_gap = "1s" }
+execution_time = { kind = "constant", value = "100us" }
+deadline = "20ms"
+[topics.speed]
+publishers = ["sensor/sense"]
+released = ["actor/act"]
+size = 64
+transport = "rtps"
+address = "127.0.0.1:97"
+quality = { history = 1000, reliability = "reliable" }
+delay = { most = "5ms" }
+[chains.brake]
+path = ["sensor/sense", "actor/act"]
+data_age = "1s"
+[experiment]
+duration = "2s"
+warm_up = "500ms"
+[[experiment.variants]]
+name = "unreserved"
+backend = "none"
+"#;
+
+/// The messages in the log of a task.
+fn logged_messages(bench: &Bench, task: &str, is_reader: bool) -> Vec<MessageId> {
+    let text = std::fs::read_to_string(bench.path().join(format!("out/jobs/{task}.csv"))).unwrap();
+    let jobs = JobLog::from_csv(&text).unwrap().jobs.into_iter();
+    let messages = jobs.flat_map(|job| if is_reader { job.read } else { job.published });
+    messages.flatten().collect()
+}
+
+#[test]
+fn programs_of_a_run_exchange_messages_over_rtps() {
+    let Some(bench) = Bench::enforcing("topics::programs_of_a_run_exchange_messages_over_rtps")
+    else {
+        return;
+    };
+    bench.write("robot.toml", RTPS_ROBOT);
+    let ended = bench.run(&["run", "robot.toml", "--out", "out"]);
+    assert!(matches!(ended.status, Some(0 | 2)), "{}", ended.err);
+    let published = logged_messages(&bench, "sensor.sense", false);
+    let read = logged_messages(&bench, "actor.act", true);
+    assert!(!read.is_empty(), "{} were published", published.len());
+    let unique: BTreeSet<_> = read.iter().map(|message| message.sequence).collect();
+    assert_eq!(unique.len(), read.len(), "a message comes once");
+    // The programs begin and end one after the other; between the first and the last that came, none is missing.
+    let (first, last) = (read[0].sequence, read[read.len() - 1].sequence);
+    let between = published.iter().map(|message| message.sequence);
+    let between: BTreeSet<_> = between
+        .filter(|sequence| (first..=last).contains(sequence))
+        .collect();
+    assert_eq!(unique, between, "{} were published", published.len());
+    bench.assert_clean("sensor");
 }
