@@ -474,7 +474,8 @@ fn walker_compares_transports_and_numbers_of_subscribers() {
     for row in &rows {
         assert!(row["count"].as_u64().unwrap() > 10, "{row}");
     }
-    let study = ["fan-out", "--subscribers", "3", "--sizes", "64,4096"];
+    let study = ["fan-out", "--transports", "rtps", "--subscribers", "3"];
+    let study = [&study[..], &["--sizes", "64,4096"]].concat();
     let study = [&study[..], &["--scale", "0.1", "--json"]].concat();
     let rows = printed_rows(program, folder.path(), &study);
     let sizes: Vec<u64> = rows

@@ -40,9 +40,14 @@ fn topics(name: &str) -> [Topic; 2] {
     [best_effort, reliable]
 }
 
-/// Sends messages of many lengths, and expects all of them whole and in order.
-fn exchange(publisher: &mut Publisher, subscriber: &mut Subscriber) {
+/// Sends messages of many lengths, and expects all of them whole and in order. Where nothing is repeated, each waits for the
+/// one before it: together they are longer than the queue of a socket.
+fn exchange(publisher: &mut Publisher, subscriber: &mut Subscriber, reliability: Reliability) {
     acquaint(publisher, subscriber);
+    let in_flight = match reliability {
+        Reliability::Reliable => COUNT as usize,
+        Reliability::BestEffort => 1,
+    };
     let payload = |number: u32| number.to_le_bytes().repeat(number as usize * 160);
     let mut messages = Vec::new();
     for number in 1..=COUNT {
@@ -52,6 +57,10 @@ fn exchange(publisher: &mut Publisher, subscriber: &mut Subscriber) {
             messages.extend(take_all(subscriber));
             is_sent
         });
+        let awaited = (number as usize).saturating_sub(in_flight - 1);
+        if messages.len() < awaited {
+            messages.extend(take_count(subscriber, awaited - messages.len()));
+        }
     }
     let left = COUNT as usize - messages.len();
     messages.extend(take_count(subscriber, left));
@@ -68,7 +77,7 @@ fn check(name: &str, publishing: &DataSpace, subscribing: &DataSpace) {
     for topic in topics(name) {
         let mut subscriber = subscribing.subscriber(&topic).unwrap();
         let mut publisher = publishing.publisher(&topic).unwrap();
-        exchange(&mut publisher, &mut subscriber);
+        exchange(&mut publisher, &mut subscriber, topic.quality.reliability);
         let source = publisher.source();
         drop(publisher);
         expect_event(&mut subscriber, SubscriberEvent::PublisherEnded { source });
