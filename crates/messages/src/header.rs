@@ -83,6 +83,73 @@ pub enum HeaderError {
     },
 }
 
+/// A message as it came, possibly garbage: the bytes where a header is, and those of the payload. They need not lie side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawMessage<'m> {
+    /// [`HEADER_LENGTH`] bytes; fewer in a message that is shorter, which has no payload then.
+    pub header: &'m [u8],
+    /// What follows.
+    pub payload: &'m [u8],
+}
+
+impl<'m> From<&'m [u8]> for RawMessage<'m> {
+    #[inline]
+    fn from(message: &'m [u8]) -> Self {
+        let (header, payload) = message.split_at(message.len().min(HEADER_LENGTH));
+        Self { header, payload }
+    }
+}
+
+impl<'m> RawMessage<'m> {
+    /// Reads the header, and yields it with the payload.
+    ///
+    /// # Errors
+    /// If the bytes are no message of this version, or the payload has another length than the header says.
+    #[inline]
+    pub fn decode(self) -> Result<(MessageHeader, &'m [u8]), HeaderError> {
+        let Self { header, payload } = self;
+        let Some((bytes, [])) = header.split_first_chunk::<HEADER_LENGTH>() else {
+            let length = header.len().saturating_add(payload.len());
+            return Err(HeaderError::Short { length });
+        };
+        if bytes[..2] != MAGIC {
+            return Err(HeaderError::Foreign);
+        }
+        if bytes[2] != VERSION {
+            return Err(HeaderError::Version { version: bytes[2] });
+        }
+        let kind = match bytes[3] {
+            0 => MessageKind::Data,
+            1 => MessageKind::Dispose,
+            2 => MessageKind::Alive,
+            3 => MessageKind::Farewell,
+            kind => return Err(HeaderError::Kind { kind }),
+        };
+        let announced = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
+        if usize::try_from(announced) != Ok(payload.len()) {
+            let length = payload.len();
+            return Err(HeaderError::Length { announced, length });
+        }
+        let number = |place: usize| {
+            let mut number = [0; 8];
+            number.copy_from_slice(&bytes[place..place + 8]);
+            u64::from_le_bytes(number)
+        };
+        let header = MessageHeader {
+            kind,
+            hops_left: bytes[4],
+            topic: number(16),
+            source: number(24),
+            sequence: number(32),
+            instance: number(40),
+            source_time: Instant::from_nanos(number(48)),
+            origin_time: Instant::from_nanos(number(56)),
+            payload_length: announced,
+        };
+        Ok((header, payload))
+    }
+}
+
 /// Why a message passes no router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HopFault {
@@ -130,50 +197,12 @@ impl MessageHeader {
         bytes
     }
 
-    /// Reads the header of a message, and yields it with the payload.
+    /// Reads the header of a message, and yields it with the payload; as [`RawMessage::decode`].
     ///
     /// # Errors
-    /// If the bytes are no message of this version, or the payload has another length than the header says.
+    /// As there.
     #[inline]
     pub fn decode(message: &[u8]) -> Result<(Self, &[u8]), HeaderError> {
-        let length = message.len();
-        let Some((bytes, payload)) = message.split_first_chunk::<HEADER_LENGTH>() else {
-            return Err(HeaderError::Short { length });
-        };
-        if bytes[..2] != MAGIC {
-            return Err(HeaderError::Foreign);
-        }
-        if bytes[2] != VERSION {
-            return Err(HeaderError::Version { version: bytes[2] });
-        }
-        let kind = match bytes[3] {
-            0 => MessageKind::Data,
-            1 => MessageKind::Dispose,
-            2 => MessageKind::Alive,
-            3 => MessageKind::Farewell,
-            kind => return Err(HeaderError::Kind { kind }),
-        };
-        let announced = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
-        if usize::try_from(announced) != Ok(payload.len()) {
-            let length = payload.len();
-            return Err(HeaderError::Length { announced, length });
-        }
-        let number = |place: usize| {
-            let mut number = [0; 8];
-            number.copy_from_slice(&bytes[place..place + 8]);
-            u64::from_le_bytes(number)
-        };
-        let header = Self {
-            kind,
-            hops_left: bytes[4],
-            topic: number(16),
-            source: number(24),
-            sequence: number(32),
-            instance: number(40),
-            source_time: Instant::from_nanos(number(48)),
-            origin_time: Instant::from_nanos(number(56)),
-            payload_length: announced,
-        };
-        Ok((header, payload))
+        RawMessage::from(message).decode()
     }
 }

@@ -20,7 +20,8 @@ mod regulator;
 pub use circle::circle;
 pub use contract::{Contract, ContractFault, ExcessRule};
 pub use header::{
-    HEADER_LENGTH, HeaderError, HopFault, LONGEST_DATAGRAM, MessageHeader, MessageKind, take_hop,
+    HEADER_LENGTH, HeaderError, HopFault, LONGEST_DATAGRAM, MessageHeader, MessageKind, RawMessage,
+    take_hop,
 };
 pub use identity::{instance_number, multicast_group, topic_number};
 pub use publisher_track::SubscriberEvent;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
-use tailbound_messages::HEADER_LENGTH;
+use tailbound_messages::{HEADER_LENGTH, RawMessage};
 use tailbound_time::Duration;
 
 use crate::data_space::longest_message;
@@ -125,7 +125,7 @@ struct InProcessReceiver {
 }
 
 impl Receiver for InProcessReceiver {
-    fn take(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<bool, TransportError> {
+    fn take(&mut self, visit: &mut dyn FnMut(RawMessage<'_>)) -> Result<bool, TransportError> {
         let mut queue = lock(&self.mailbox.queue);
         let Some(message) = queue.waiting.pop_front() else {
             return Ok(false);
@@ -134,7 +134,7 @@ impl Receiver for InProcessReceiver {
         queue.spare.push(free);
         let shown = std::mem::take(&mut queue.shown);
         drop(queue);
-        visit(&shown);
+        visit(RawMessage::from(&*shown));
         lock(&self.mailbox.queue).shown = shown;
         Ok(true)
     }

@@ -15,7 +15,7 @@ use iceoryx2::prelude::{
 use iceoryx2::service::attribute::AttributeVerifier;
 use iceoryx2::service::ipc_threadsafe::Service;
 use iceoryx2::service::port_factory::{event, publish_subscribe};
-use tailbound_messages::HEADER_LENGTH;
+use tailbound_messages::{HEADER_LENGTH, RawMessage};
 use tailbound_time::Duration;
 
 use crate::{Receiver, Sender, Topic, Transport, TransportError, TransportTraits};
@@ -26,12 +26,9 @@ const NAME: &str = "shared-memory";
 /// The most memory for the messages of one publisher, in bytes.
 const MOST_MEMORY: usize = 256 << 20;
 
-/// The unit in which messages are written into shared memory. The header of a message is one; the rest of the last one of a
-/// message is zero.
-type MessageBlock = [u8; HEADER_LENGTH];
-
-/// The samples of a topic; each has its length in bytes.
-type Samples = publish_subscribe::PortFactory<Service, [MessageBlock], u64>;
+/// The samples of a topic are its payloads; the header of a message is that of its sample, so that one copy writes a payload.
+type Samples = publish_subscribe::PortFactory<Service, [u8], MessageHead>;
+type MessageHead = [u8; HEADER_LENGTH];
 type Wakes = event::PortFactory<Service>;
 
 /// Carries messages through shared memory between the processes of one host.
@@ -87,8 +84,8 @@ impl SharedMemory {
             types().ok_or_else(|| refused(attempt(), "the name of the type is too long"))?;
         self.node
             .service_builder(&Self::name(topic)?)
-            .publish_subscribe::<[MessageBlock]>()
-            .user_header::<u64>()
+            .publish_subscribe::<[u8]>()
+            .user_header::<MessageHead>()
             .enable_safe_overflow(true)
             .history_size(0)
             .subscriber_max_buffer_size(topic.quality.history as usize)
@@ -111,17 +108,6 @@ impl SharedMemory {
             .open_or_create()
             .map_err(|error| refused(format!("open the events of topic `{}`", topic.name), error))
     }
-}
-
-/// The number of blocks of a message with a payload of this length.
-fn blocks(payload_length: usize) -> usize {
-    payload_length.div_ceil(HEADER_LENGTH) + 1
-}
-
-fn last_block(rest: &[u8]) -> MessageBlock {
-    let mut block = [0; HEADER_LENGTH];
-    block[..rest.len()].copy_from_slice(rest);
-    block
 }
 
 /// The number of programs that may take part in a topic: each may have a publisher or a subscriber, or only look.
@@ -147,7 +133,7 @@ impl Transport for SharedMemory {
         let messages = each
             .saturating_mul(topic.subscribers as usize)
             .saturating_add(1);
-        let memory = messages.saturating_mul(blocks(topic.longest) * HEADER_LENGTH);
+        let memory = messages.saturating_mul(topic.longest.saturating_add(HEADER_LENGTH));
         if memory > MOST_MEMORY {
             return Err(TransportError::Lacks {
                 transport: NAME,
@@ -162,7 +148,7 @@ impl Transport for SharedMemory {
         let samples = self.samples(topic)?;
         let publisher = samples
             .publisher_builder()
-            .initial_max_slice_len(blocks(topic.longest))
+            .initial_max_slice_len(topic.longest.max(1))
             .max_loaned_samples(1)
             .backpressure_strategy(BackpressureStrategy::DiscardData)
             .create()
@@ -194,7 +180,7 @@ impl Transport for SharedMemory {
 }
 
 struct SampleSender {
-    publisher: SamplePublisher<Service, [MessageBlock], u64>,
+    publisher: SamplePublisher<Service, [u8], MessageHead>,
     notifier: Notifier<Service>,
     _samples: Samples,
     _wakes: Wakes,
@@ -203,18 +189,10 @@ struct SampleSender {
 impl Sender for SampleSender {
     fn send(&mut self, header: &[u8; HEADER_LENGTH], payload: &[u8]) -> Result<(), TransportError> {
         let failed = |error| refused("lend memory for a message".to_owned(), error);
-        let sample = self.publisher.loan_slice_uninit(blocks(payload.len()));
+        let sample = self.publisher.loan_slice_uninit(payload.len());
         let mut sample = sample.map_err(failed)?;
-        *sample.user_header_mut() = (header.len() + payload.len()) as u64;
-        // Block by block, the message is copied once. A slice would have to have header and payload side by side.
-        let (whole, rest) = payload.as_chunks::<HEADER_LENGTH>();
-        let sample = sample.write_from_fn(|place| match place.checked_sub(1) {
-            None => *header,
-            Some(place) => whole
-                .get(place)
-                .copied()
-                .unwrap_or_else(|| last_block(rest)),
-        });
+        *sample.user_header_mut() = *header;
+        let sample = sample.write_from_slice(payload);
         sample
             .send()
             .map_err(|error| refused("send a message".to_owned(), error))?;
@@ -225,7 +203,7 @@ impl Sender for SampleSender {
 }
 
 struct SampleReceiver {
-    subscriber: SampleSubscriber<Service, [MessageBlock], u64>,
+    subscriber: SampleSubscriber<Service, [u8], MessageHead>,
     /// Made by the first wait, so that publishers need not wake who only polls.
     listener: Option<Listener<Service>>,
     wakes: Wakes,
@@ -239,13 +217,13 @@ impl SampleReceiver {
 }
 
 impl Receiver for SampleReceiver {
-    fn take(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<bool, TransportError> {
+    fn take(&mut self, visit: &mut dyn FnMut(RawMessage<'_>)) -> Result<bool, TransportError> {
         match self.subscriber.receive().map_err(failed)? {
             Some(sample) => {
-                let bytes = sample.as_flattened();
-                // A publisher of another program may claim more than there is.
-                let length = usize::try_from(*sample.user_header()).unwrap_or(usize::MAX);
-                visit(&bytes[..length.min(bytes.len())]);
+                visit(RawMessage {
+                    header: sample.user_header(),
+                    payload: &sample,
+                });
                 Ok(true)
             }
             None => Ok(false),

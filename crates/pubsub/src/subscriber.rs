@@ -113,8 +113,8 @@ impl Subscriber {
         }
         for _ in 0..self.refusals_at_once {
             let mut delivered = false;
-            let waited = self.receiver.take(&mut |bytes| {
-                let Ok((header, payload)) = MessageHeader::decode(bytes) else {
+            let waited = self.receiver.take(&mut |message| {
+                let Ok((header, payload)) = message.decode() else {
                     reception.refuse_garbage();
                     return;
                 };

@@ -1,6 +1,8 @@
 //! The seam between data spaces and what carries their messages.
 
-use tailbound_messages::{Contract, ContractFault, HEADER_LENGTH, Quality, topic_number};
+use tailbound_messages::{
+    Contract, ContractFault, HEADER_LENGTH, Quality, RawMessage, topic_number,
+};
 use tailbound_time::Duration;
 
 /// A topic, as transports see it.
@@ -87,11 +89,11 @@ pub trait Sender: Send {
 /// The receiving side of a topic.
 pub trait Receiver: Send {
     /// Shows the oldest message that waits, header and payload, to `visit`, and removes it; no message: `false`. The bytes
-    /// are as they came: possibly garbage.
+    /// are as they came.
     ///
     /// # Errors
     /// If the transport failed; the receiver stays usable.
-    fn take(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<bool, TransportError>;
+    fn take(&mut self, visit: &mut dyn FnMut(RawMessage<'_>)) -> Result<bool, TransportError>;
 
     /// Waits until a message is there, at most this long; for ever without a limit. Whether a message is there.
     ///

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Instant as Moment;
 
-use tailbound_messages::{HEADER_LENGTH, topic_number};
+use tailbound_messages::{HEADER_LENGTH, RawMessage, topic_number};
 use tailbound_time::Duration;
 use zenoh::handlers::{RingChannel, RingChannelHandler};
 use zenoh::pubsub::{Publisher as ZenohPublisher, Subscriber as ZenohSubscriber};
@@ -166,7 +166,7 @@ impl ZenohReceiver {
 }
 
 impl Receiver for ZenohReceiver {
-    fn take(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<bool, TransportError> {
+    fn take(&mut self, visit: &mut dyn FnMut(RawMessage<'_>)) -> Result<bool, TransportError> {
         // A flood that comes faster than it is read does not hold up the subscriber.
         for _ in 0..self.history {
             match self.subscriber.try_recv().map_err(failed)? {
@@ -176,7 +176,7 @@ impl Receiver for ZenohReceiver {
         }
         match self.waiting.pop_front() {
             Some(sample) => {
-                visit(&sample.payload().to_bytes());
+                visit(RawMessage::from(&*sample.payload().to_bytes()));
                 Ok(true)
             }
             None => Ok(false),

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-use tailbound_messages::HEADER_LENGTH;
+use tailbound_messages::{HEADER_LENGTH, RawMessage};
 use tailbound_time::Duration;
 use zmq::{Context, DONTWAIT, Message, PUB, SUB, Socket};
 
@@ -161,8 +161,7 @@ impl Transport for ZeroMq {
         for address in &addresses {
             match socket.bind(address) {
                 Ok(()) => {
-                    let message = Vec::with_capacity(longest_message(topic));
-                    return Ok(Box::new(FrameSender { socket, message }));
+                    return Ok(Box::new(FrameSender { socket }));
                 }
                 Err(zmq::Error::EADDRINUSE) => {}
                 Err(error) => return Err(refused(format!("listen at {address}"), error)),
@@ -209,17 +208,17 @@ impl std::fmt::Debug for ZeroMq {
 
 struct FrameSender {
     socket: Socket,
-    /// Header and payload side by side, since a frame is made from one slice.
-    message: Vec<u8>,
 }
 
 impl Sender for FrameSender {
     fn send(&mut self, header: &[u8; HEADER_LENGTH], payload: &[u8]) -> Result<(), TransportError> {
-        self.message.clear();
-        self.message.extend_from_slice(header);
-        self.message.extend_from_slice(payload);
+        // Header and payload are written into the memory of libzmq: a frame of one slice would be copied there as a whole.
+        let mut message = Message::with_size(header.len() + payload.len());
+        let (head, rest) = message.split_at_mut(header.len());
+        head.copy_from_slice(header);
+        rest.copy_from_slice(payload);
         self.socket
-            .send(self.message.as_slice(), DONTWAIT)
+            .send(message, DONTWAIT)
             .map_err(|error| refused("send a message".to_owned(), error))
     }
 }
@@ -273,13 +272,13 @@ impl FrameReceiver {
 }
 
 impl Receiver for FrameReceiver {
-    fn take(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<bool, TransportError> {
+    fn take(&mut self, visit: &mut dyn FnMut(RawMessage<'_>)) -> Result<bool, TransportError> {
         if !std::mem::take(&mut self.fresh) {
             self.drain()?;
         }
         match self.waiting.pop_front() {
             Some(message) => {
-                visit(&message);
+                visit(RawMessage::from(&*message));
                 Ok(true)
             }
             None => Ok(false),

@@ -38,10 +38,6 @@ struct ReceiverInlet(Box<dyn Receiver>);
 impl Inlet for ReceiverInlet {
     fn receive(&mut self, limit: Option<Limit>, visit: &mut dyn FnMut(&[u8])) -> bool {
         let limit = limit.map(|limit| Duration::from_nanos(limit.as_nanos() as u64));
-        self.0.wait(limit).unwrap()
-            && self
-                .0
-                .take(&mut |message| visit(&message[HEADER_LENGTH..]))
-                .unwrap()
+        self.0.wait(limit).unwrap() && self.0.take(&mut |message| visit(message.payload)).unwrap()
     }
 }

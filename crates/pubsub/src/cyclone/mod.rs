@@ -14,7 +14,7 @@ use cyclonedds::entity::Entity;
 use cyclonedds::qos::policy::{History, Reliability};
 use cyclonedds::{Domain, Participant, QoS, Reader, ReaderListener, Topic as DdsTopic, Writer};
 use self_cell::self_cell;
-use tailbound_messages::{HEADER_LENGTH, Reliability as AgreedReliability};
+use tailbound_messages::{HEADER_LENGTH, RawMessage, Reliability as AgreedReliability};
 use tailbound_time::Duration;
 
 use self::arrivals::{ArrivalWatch, note_arrival};
@@ -230,13 +230,13 @@ impl OctetReceiver {
 }
 
 impl Receiver for OctetReceiver {
-    fn take(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<bool, TransportError> {
+    fn take(&mut self, visit: &mut dyn FnMut(RawMessage<'_>)) -> Result<bool, TransportError> {
         if !std::mem::take(&mut self.fresh) {
             self.drain()?;
         }
         match self.waiting.pop_front() {
             Some(message) => {
-                visit(message.bytes());
+                visit(message.bytes().into());
                 Ok(true)
             }
             None => Ok(false),

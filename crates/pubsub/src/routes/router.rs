@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use tailbound_linux::thread::make_current_thread_fifo;
 use tailbound_messages::{
-    HEADER_LENGTH, HopFault, MessageHeader, MessageKind, Regulator, take_hop,
+    HEADER_LENGTH, HopFault, MessageHeader, MessageKind, RawMessage, Regulator, take_hop,
 };
 use tailbound_time::{Duration, Instant};
 
@@ -484,8 +484,7 @@ impl RouteRun {
                 Ok(()) => count(&tally.passed),
                 Err(_) => return count(&tally.failures),
             }
-            if let (Some(observer), Ok((header, _))) = (&*observer, MessageHeader::decode(message))
-            {
+            if let (Some(observer), Ok((header, _))) = (&*observer, message.decode()) {
                 observer.passed(&route.name, &header, now);
             }
         })
@@ -522,12 +521,12 @@ type HeadedMessage<'m> = ([u8; HEADER_LENGTH], &'m [u8]);
 
 /// The message as it goes on, if it does.
 fn judged<'m>(
-    message: &'m [u8],
+    message: RawMessage<'m>,
     now: Instant,
     memory: &RouteMemory,
     tally: &PassageTally,
 ) -> Option<HeadedMessage<'m>> {
-    let Ok((header, payload)) = MessageHeader::decode(message) else {
+    let Ok((header, payload)) = message.decode() else {
         count(&tally.garbage);
         return None;
     };
@@ -545,16 +544,16 @@ fn judged<'m>(
 
 /// The message as it came but for the routers that it may still pass, if the contract admits it.
 fn unread<'m>(
-    message: &'m [u8],
+    message: RawMessage<'m>,
     now: Instant,
     memory: &RouteMemory,
     tally: &PassageTally,
 ) -> Option<HeadedMessage<'m>> {
-    let Some((header, payload)) = message.split_first_chunk::<HEADER_LENGTH>() else {
+    let Ok(header) = <[u8; HEADER_LENGTH]>::try_from(message.header) else {
         count(&tally.garbage);
         return None;
     };
-    let mut header = *header;
+    let (mut header, payload) = (header, message.payload);
     if let Err(fault) = take_hop(&mut header, MOST_HOPS) {
         count(match fault {
             HopFault::Foreign => &tally.garbage,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tailbound_linux::clock::Monotonic;
-use tailbound_messages::{Contract, ExcessRule, HEADER_LENGTH, MessageHeader, Quality};
+use tailbound_messages::{Contract, ExcessRule, HEADER_LENGTH, MessageHeader, Quality, RawMessage};
 use tailbound_time::{Duration, Instant};
 
 use super::{PassageObserver, RouteEnd, RouteForm, RouteTable, Router, RouterError, TopicRoute};
@@ -298,7 +298,7 @@ fn a_static_link_passes_other_versions_on_and_ends_their_loops() {
     );
     let mut messages = Vec::new();
     while receiver
-        .take(&mut |bytes| messages.push(bytes.to_vec()))
+        .take(&mut |message| messages.push([message.header, message.payload].concat()))
         .unwrap()
     {}
     for (message, hops_left) in messages.iter().zip([15, 2]) {
@@ -336,7 +336,7 @@ impl Transport for FlakyTransport {
 }
 
 impl Receiver for FlakyReceiver {
-    fn take(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<bool, TransportError> {
+    fn take(&mut self, visit: &mut dyn FnMut(RawMessage<'_>)) -> Result<bool, TransportError> {
         match self.is_down.load(Ordering::Relaxed) {
             false => self.inner.take(visit),
             true => Err(TransportError::Refused {

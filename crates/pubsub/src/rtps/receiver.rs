@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::datagrams::{DATAGRAMS_AT_ONCE, DatagramSlots, grow_receive_buffer};
-use tailbound_messages::LONGEST_DATAGRAM;
+use tailbound_messages::{LONGEST_DATAGRAM, RawMessage};
 use tailbound_rtps::{Delivery, EntityId, RtpsReader, octet_payload};
 use tailbound_time::{Clock, Duration};
 
@@ -182,13 +182,13 @@ impl ReadingEnd {
 }
 
 impl Receiver for RtpsReceiver {
-    fn take(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<bool, TransportError> {
+    fn take(&mut self, visit: &mut dyn FnMut(RawMessage<'_>)) -> Result<bool, TransportError> {
         if !std::mem::take(&mut self.fresh) {
             self.drain()?;
         }
         match self.end.waiting.pop() {
             Some(message) => {
-                visit(message);
+                visit(message.into());
                 Ok(true)
             }
             None => Ok(false),

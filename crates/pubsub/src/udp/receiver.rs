@@ -3,6 +3,7 @@
 use std::net::UdpSocket;
 
 use tailbound_linux::datagrams::{DATAGRAMS_AT_ONCE, DatagramSlots};
+use tailbound_messages::RawMessage;
 use tailbound_time::Duration;
 
 use super::fragment::{Fragment, FragmentAssembly};
@@ -94,7 +95,7 @@ impl DatagramReceiver {
 }
 
 impl Receiver for DatagramReceiver {
-    fn take(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<bool, TransportError> {
+    fn take(&mut self, visit: &mut dyn FnMut(RawMessage<'_>)) -> Result<bool, TransportError> {
         if !std::mem::take(&mut self.fresh) {
             self.drain()?;
         }
@@ -104,7 +105,7 @@ impl Receiver for DatagramReceiver {
         let place = self.first;
         self.first = (self.first + 1) % self.inlet.slots.count();
         self.count -= 1;
-        visit(self.inlet.slots.datagram(place));
+        visit(self.inlet.slots.datagram(place).into());
         Ok(true)
     }
 
@@ -174,11 +175,11 @@ impl FragmentReceiver {
 }
 
 impl Receiver for FragmentReceiver {
-    fn take(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<bool, TransportError> {
+    fn take(&mut self, visit: &mut dyn FnMut(RawMessage<'_>)) -> Result<bool, TransportError> {
         self.drain()?;
         match self.waiting.pop() {
             Some(message) => {
-                visit(message);
+                visit(message.into());
                 Ok(true)
             }
             None => Ok(false),
