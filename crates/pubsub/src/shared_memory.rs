@@ -28,7 +28,8 @@ const MOST_MEMORY: usize = 256 << 20;
 
 /// The samples of a topic are its payloads; the header of a message is that of its sample, so that one copy writes a payload.
 type Samples = publish_subscribe::PortFactory<Service, [u8], MessageHead>;
-type MessageHead = [u8; HEADER_LENGTH];
+/// In halves, since iceoryx2 asks for a default value, which longer arrays do not have.
+type MessageHead = [[u8; HEADER_LENGTH / 2]; 2];
 type Wakes = event::PortFactory<Service>;
 
 /// Carries messages through shared memory between the processes of one host.
@@ -191,7 +192,10 @@ impl Sender for SampleSender {
         let failed = |error| refused("lend memory for a message".to_owned(), error);
         let sample = self.publisher.loan_slice_uninit(payload.len());
         let mut sample = sample.map_err(failed)?;
-        *sample.user_header_mut() = *header;
+        sample
+            .user_header_mut()
+            .as_flattened_mut()
+            .copy_from_slice(header);
         let sample = sample.write_from_slice(payload);
         sample
             .send()
@@ -221,7 +225,7 @@ impl Receiver for SampleReceiver {
         match self.subscriber.receive().map_err(failed)? {
             Some(sample) => {
                 visit(RawMessage {
-                    header: sample.user_header(),
+                    header: sample.user_header().as_flattened(),
                     payload: &sample,
                 });
                 Ok(true)
