@@ -5,7 +5,7 @@
 
 use iceoryx2::config::Config;
 use iceoryx2::node::{Node, NodeBuilder};
-use iceoryx2::port::listener::Listener;
+use iceoryx2::port::listener::{Listener, ListenerWaitError};
 use iceoryx2::port::notifier::Notifier;
 use iceoryx2::port::publisher::Publisher as SamplePublisher;
 use iceoryx2::port::subscriber::Subscriber as SampleSubscriber;
@@ -246,17 +246,22 @@ impl Receiver for SampleReceiver {
             let Some(listener) = &self.listener else {
                 return Ok(false);
             };
-            match limit {
-                None => listener.blocking_wait(|_| {}).map_err(failed)?,
+            let waited = match limit {
+                None => listener.blocking_wait(|_| {}),
                 Some(limit) => {
                     let begin = begin.get_or_insert_with(std::time::Instant::now);
                     let left = limit.saturating_sub(begin.elapsed());
                     if left.is_zero() {
                         return Ok(false);
                     }
-                    listener.timed_wait(|_| {}, left).map_err(failed)?
+                    listener.timed_wait(|_| {}, left)
                 }
             };
+            match waited {
+                // The wait of a program that was stopped, or whose partition was frozen, ends so when it goes on.
+                Ok(_) | Err(ListenerWaitError::InterruptSignal) => {}
+                Err(error) => return Err(failed(error)),
+            }
         }
         Ok(true)
     }

@@ -4,6 +4,7 @@
 mod allocations;
 mod conformance;
 mod space;
+mod stopped;
 #[cfg(feature = "cdr")]
 mod typed_topic;
 mod unicast;

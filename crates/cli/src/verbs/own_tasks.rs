@@ -11,7 +11,7 @@ use tailbound_task_program::{PlayedTask, ProgramPlan, play};
 use crate::failure::Failure;
 use crate::interrupts;
 
-/// Carries the tasks out until SIGINT or SIGTERM, and writes the log of each.
+/// Carries the tasks out until SIGINT or SIGTERM, and writes the log of each. A task that ended early is an error, after that.
 pub fn carry_out(domain: &str, folder: &Path, file: &Path) -> Result<(), Failure> {
     let loaded = FORMAT.load(file).map_err(Failure::from_error)?;
     let inputs = loaded.inputs().map_err(Failure::from_error)?;
@@ -24,7 +24,13 @@ pub fn carry_out(domain: &str, folder: &Path, file: &Path) -> Result<(), Failure
         add_jobs(&file, &task.log).map_err(Failure::from_error)?;
         remarks(task).for_each(|remark| eprintln!("tailbound: {domain}/{}: {remark}", task.name));
     }
-    Ok(())
+    let mut failures = played.iter().filter_map(|task| {
+        let failure = task.failure.as_ref()?;
+        Some(format!("task `{}` has ended early: {failure}", task.name))
+    });
+    failures
+        .next()
+        .map_or(Ok(()), |failure| Err(Failure::error(failure)))
 }
 
 /// Writes the log, or adds its jobs to those of an earlier program of the same run: a domain without a reservation is
@@ -59,8 +65,5 @@ fn remarks(task: &PlayedTask) -> impl Iterator<Item = String> {
             task.violations
         )
     });
-    let failure = task.failure.clone();
-    [skipped, unlogged, violations, failure]
-        .into_iter()
-        .flatten()
+    [skipped, unlogged, violations].into_iter().flatten()
 }
