@@ -3,8 +3,9 @@
 
 mod allocations;
 mod conformance;
+mod interruption;
 mod space;
-mod stopped;
+
 #[cfg(feature = "cdr")]
 mod typed_topic;
 mod unicast;

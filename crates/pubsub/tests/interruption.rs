@@ -52,7 +52,12 @@ fn waiter() {
 
 fn start(transport: &str, address: &str) -> Child {
     let program = std::env::current_exe().unwrap();
-    let arguments = ["--exact", "stopped::waiter", "--ignored", "--nocapture"];
+    let arguments = [
+        "--exact",
+        "interruption::waiter",
+        "--ignored",
+        "--nocapture",
+    ];
     Command::new(program)
         .args(arguments)
         .env(TRANSPORT, transport)
