@@ -1,6 +1,7 @@
 //! The data ages and reaction times that analysis predicts for the chains of a description.
 
 mod chain_model;
+mod lasting_budget;
 
 use serde::Serialize;
 use tailbound_analysis::chains::estimate::{ASSUMPTIONS, ChainEstimate, ESTIMATE, estimate};

@@ -89,8 +89,18 @@ fn noise(sample: &Distribution, seconds: u64) -> f64 {
     (whole * apart / (2.0 * times.len() as f64)).sqrt()
 }
 
-/// A chain of partitions with one task each: the first has a clock, the others have one or are released.
-fn random_chain(seed: u64) -> (String, usize) {
+/// A host with a frame of 10 ms.
+const FRAMED_HOST: &str = r#"schema_version = 1
+name = "random"
+[hosts.h]
+cpus = [0, 1]
+housekeeping = [0]
+major_frame = "10ms"
+"#;
+
+/// A chain of partitions with one task each: the first has a clock, the others have one or are released. Where the clocks are
+/// `loose`, periodic tasks may have jitter, and others may read at sporadic times.
+fn random_chain(seed: u64, loose: bool) -> (String, usize) {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut draw = |below: u64| {
         state ^= state << 13;
@@ -100,10 +110,7 @@ fn random_chain(seed: u64) -> (String, usize) {
     };
     let tasks = 2 + draw(3);
     let sporadic = draw(3) == 0;
-    let mut text =
-        "schema_version = 1\nname = \"random\"\n[hosts.h]\ncpus = [0, 1]\nhousekeeping = [0]\n\
-                    major_frame = \"10ms\"\n"
-            .to_owned();
+    let mut text = FRAMED_HOST.to_owned();
     let mut places: Vec<u64> = (0..tasks).collect();
     for index in 0..places.len() {
         let other = draw(tasks) as usize;
@@ -116,6 +123,8 @@ fn random_chain(seed: u64) -> (String, usize) {
         let longest = 100 + draw(length * 3 / 4);
         let least = 50 + draw(longest - 50);
         let released = task > 0 && draw(2) == 0;
+        let reads_sporadically = loose && task > 0 && draw(2) == 0;
+        let jitter = if loose && draw(3) > 0 { draw(8_000) } else { 0 };
         // Sporadic gaps vary by the longest period, so that the phase of each release is a new one.
         let arrivals = match (task, sporadic) {
             _ if released => {
@@ -124,11 +133,15 @@ fn random_chain(seed: u64) -> (String, usize) {
             (0, true) => {
                 "{ kind = \"sporadic\", min_gap = \"25ms\", max_gap = \"125ms\" }".to_owned()
             }
+            (1.., _) if reads_sporadically => {
+                "{ kind = \"sporadic\", min_gap = \"30ms\", max_gap = \"70ms\" }".to_owned()
+            }
             _ => {
-                let period = [20, 50, 100][draw(3) as usize];
+                let shortest = if loose { 40 } else { 20 };
+                let period = [shortest, 50, 100][draw(3) as usize];
                 let offset = draw(10_000);
                 format!(
-                    "{{ kind = \"periodic\", period = \"{period}ms\", offset = \"{offset}us\" }}"
+                    "{{ kind = \"periodic\", period = \"{period}ms\", offset = \"{offset}us\" }}\njitter = \"{jitter}us\""
                 )
             }
         };
@@ -152,7 +165,8 @@ fn random_chain(seed: u64) -> (String, usize) {
             )
             .unwrap();
         }
-        laws += 2;
+        // A jitter has shares of a third of the size, and what is joined behind it, or behind a wait, has fewer parts.
+        laws += if loose && !released { 5 } else { 2 };
     }
     (text + &path_of(tasks), laws)
 }
@@ -168,37 +182,58 @@ fn path_of(tasks: u64) -> String {
 
 #[test]
 fn predicted_chains_have_the_laws_of_simulated_ones() {
-    let seconds = 100;
-    let (mut released, mut sporadic, mut cut, mut widest): (u32, u32, u32, f64) = (0, 0, 0, 0.0);
+    let (mut released, mut sporadic, mut cut) = (0, 0, 0);
     for seed in 1..=24 {
-        let (text, laws) = random_chain(seed);
-        let prediction = predicted(&text, None).remove(0);
-        assert_eq!(prediction.refused, None, "{text}");
+        let (text, laws) = random_chain(seed, false);
         released += u32::from(text.contains("released"));
         sporadic += u32::from(text.contains("125ms"));
         cut += u32::from(text.contains("subscribers"));
-        let samples = simulated(&text, seed, seconds);
-        for (sample, time) in samples.iter().zip(&prediction.times) {
-            let law = &time.distribution;
-            assert_eq!(law.provenance.evidence, Evidence::Estimate);
-            let range = law
-                .max()
-                .unwrap()
-                .low
-                .saturating_sub(law.min().unwrap().low);
-            let apart = Duration::from_secs_f64_nearest(range.as_secs_f64() * laws as f64 / PARTS);
-            let off = distance(sample, law, apart);
-            let allowed = noise(sample, seconds) + laws as f64 * SHARE / 2.0;
-            assert!(
-                off <= allowed,
-                "{} of seed {seed}: {off} > {allowed}\n{text}",
-                time.name
-            );
-            widest = widest.max(allowed);
-        }
+        assert_predicted(&text, laws, seed, 100);
     }
     let kinds = (released, sporadic, cut);
     assert!(released > 5 && sporadic > 3 && cut > 5, "{kinds:?}");
+}
+
+#[test]
+fn sporadic_readers_and_jitter_are_predicted_as_they_are_simulated() {
+    let (mut readers, mut jitter, mut both) = (0, 0, 0);
+    for seed in 101..=124 {
+        let (text, laws) = random_chain(seed, true);
+        let reads = text.contains("max_gap = \"70ms\"");
+        let waits = text.matches("\njitter = ").count() > text.matches("jitter = \"0us\"").count();
+        readers += u32::from(reads);
+        jitter += u32::from(waits);
+        both += u32::from(reads && waits);
+        assert_predicted(&text, laws, seed, 200);
+    }
+    let kinds = (readers, jitter, both);
+    assert!(readers > 5 && jitter > 5 && both > 2, "{kinds:?}");
+}
+
+/// Compares the predicted laws of a chain with a simulation.
+fn assert_predicted(text: &str, laws: usize, seed: u64, seconds: u64) {
+    let mut widest: f64 = 0.0;
+    let prediction = predicted(text, None).remove(0);
+    assert_eq!(prediction.refused, None, "{text}");
+    let samples = simulated(text, seed, seconds);
+    for (sample, time) in samples.iter().zip(&prediction.times) {
+        let law = &time.distribution;
+        assert_eq!(law.provenance.evidence, Evidence::Estimate);
+        let range = law
+            .max()
+            .unwrap()
+            .low
+            .saturating_sub(law.min().unwrap().low);
+        let apart = Duration::from_secs_f64_nearest(range.as_secs_f64() * laws as f64 / PARTS);
+        let off = distance(sample, law, apart);
+        let allowed = noise(sample, seconds) + laws as f64 * SHARE / 2.0;
+        assert!(
+            off <= allowed,
+            "{} of seed {seed}: {off} > {allowed}\n{text}",
+            time.name
+        );
+        widest = widest.max(allowed);
+    }
     assert!(widest < 0.25, "the widest allowance is {widest}");
 }
 
@@ -340,7 +375,12 @@ fn what_is_not_predicted_names_its_key() {
         ),
         (
             see,
-            "arrivals = { kind = \"periodic\", period = \"20ms\" }\njitter = \"1ms\"",
+            "arrivals = { kind = \"periodic\", period = \"20ms\" }\njitter = \"21ms\"",
+            "domains.eye.tasks.see.jitter",
+        ),
+        (
+            see,
+            "arrivals = { kind = \"sporadic\", min_gap = \"20ms\", max_gap = \"30ms\" }\njitter = \"1ms\"",
             "domains.eye.tasks.see.jitter",
         ),
         (
@@ -351,6 +391,11 @@ fn what_is_not_predicted_names_its_key() {
         (
             "backend = \"fifo\", cpus = [1], priority = 40",
             "backend = \"ds-freeze\", cpus = [1], budget = \"1ms\", period = \"10ms\"",
+            "domains.route.reservation.budget",
+        ),
+        (
+            "backend = \"fifo\", cpus = [1], priority = 40",
+            "backend = \"sched-deadline\", cpus = [1], budget = \"5ms\", period = \"10ms\"",
             "domains.route.reservation.backend",
         ),
         (
@@ -368,14 +413,97 @@ fn what_is_not_predicted_names_its_key() {
             "scheduling = \"rate-monotonic\"\npreemptive = false",
             "domains.arm.preemptive",
         ),
-        (
-            "released = [\"route/pass\"]",
-            "subscribers = [\"route/pass\"]",
-            "domains.route.tasks.pass.arrivals",
-        ),
     ];
     for (from, to, key) in cases {
         let why = why(from, to);
         assert!(why.contains(&format!("`{key}`")), "{key}: {why}");
     }
+}
+
+#[test]
+fn what_a_partition_leaves_to_another_one_is_not_predicted() {
+    let eye = "windows = [{ offset = \"0ms\", length = \"2ms\" }]";
+    let arm = "windows = [{ offset = \"2ms\", length = \"3ms\" }]";
+    let text = ROVER.replacen(eye, &format!("{eye}, priority = 80, slack = [\"arm\"]"), 1);
+    let text = text.replacen(arm, &format!("{arm}, priority = 40"), 1);
+    let why = predicted(&text, Some("reserved"))
+        .remove(0)
+        .refused
+        .unwrap();
+    assert!(why.contains("`domains.eye.reservation.slack`"), "{why}");
+}
+
+#[test]
+fn a_budget_that_lasts_is_predicted_as_a_priority() {
+    // A message of the period, one that comes late, and one that came before, of 1 ms each.
+    let fifo = "backend = \"fifo\", cpus = [1], priority = 40";
+    let on_budget = |budget: &str| {
+        let budget = format!(
+            "backend = \"ds-freeze\", cpus = [1], priority = 40, budget = \"{budget}\", period = \"10ms\""
+        );
+        ROVER.replacen(fifo, &budget, 1)
+    };
+    let why = predicted(&on_budget("2999us"), Some("reserved")).remove(0);
+    let why = why.refused.unwrap();
+    assert!(why.contains("raise the budget to 3ms"), "{why}");
+    let text = on_budget("3ms");
+    let lasting = predicted(&text, Some("reserved")).remove(0);
+    let described = predicted(ROVER, Some("reserved")).remove(0);
+    let times = |prediction: &ChainPrediction| {
+        let times = prediction.times.iter();
+        times
+            .map(|time| (time.median, time.p99))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(times(&lasting), times(&described));
+    let provenance = &lasting.times[0].distribution.provenance;
+    let assumed = provenance.assumptions.join("; ");
+    assert!(
+        assumed.contains("the budget of domain route is never used up"),
+        "{assumed}"
+    );
+}
+
+/// A chain of two domains on budgets, the second of which waits for a third one.
+const BUDGETS: &str = r#"
+schema_version = 1
+name = "budgets"
+[hosts.h]
+cpus = [0, 1, 2]
+housekeeping = [0]
+[domains.other]
+kind = "process"
+reservation = { backend = "ds-freeze", cpus = [2], priority = 60, budget = "2ms", period = "10ms" }
+[domains.other.tasks.beat]
+arrivals = { kind = "periodic", period = "10ms", offset = "4ms" }
+execution_time = { kind = "constant", value = "1ms" }
+[domains.before]
+kind = "process"
+reservation = { backend = "ds-freeze", cpus = [1], priority = 60, budget = "3ms", period = "10ms" }
+[domains.before.tasks.sense]
+arrivals = { kind = "periodic", period = "20ms", offset = "3ms" }
+deadline = "20ms"
+execution_time = { kind = "uniform", min = "200us", max = "1400us" }
+[domains.behind]
+kind = "process"
+reservation = { backend = "ds-freeze", cpus = [2], priority = 40, budget = "6ms", period = "10ms" }
+[domains.behind.tasks.act]
+arrivals = { kind = "sporadic", min_gap = "5ms", max_gap = "1s" }
+deadline = "20ms"
+execution_time = { kind = "uniform", min = "500us", max = "2ms" }
+[topics.t1]
+publishers = ["before/sense"]
+released = ["behind/act"]
+size = 8
+delay = { least = "100us", most = "1ms" }
+[chains.c]
+path = ["before/sense", "behind/act"]
+data_age = "1s"
+[[experiment.variants]]
+name = "as-described"
+"#;
+
+#[test]
+fn chains_on_budgets_that_last_have_the_laws_of_simulated_ones() {
+    assert_predicted(BUDGETS, 4, 1, 100);
 }

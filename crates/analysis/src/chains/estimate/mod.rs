@@ -10,8 +10,9 @@
 //! - *Data age*: backwards from each output. A reader has the message of job n if that has come, and those of later jobs have
 //!   not; the age ends with the next output.
 //!
-//! All jobs of a hyperperiod count alike. Of a sporadic first task, the phase is any with the same probability, and the gaps are
-//! those of a stationary renewal process.
+//! All jobs of a hyperperiod count alike. Of a sporadic task, the phase is any with the same probability, and the gaps are those of a
+//! stationary renewal process: of one that reads, the next job comes after as long a time as has passed since the last one. A
+//! jitter delays each job by a time of its own.
 
 mod open_time;
 mod point_masses;
@@ -25,14 +26,20 @@ use tailbound_time::Duration;
 
 pub use open_time::{OpenTime, PeriodicWork};
 pub use point_masses::PointMasses;
-use point_masses::WeightedTimes;
+use point_masses::{WeightedTimes, signed};
 use segment::{ChainSegment, SegmentClock, segments};
 
 /// The most jobs of a hyperperiod that are followed.
 const MOST_JOBS: i128 = 4096;
 
-/// The phases of a sporadic first task in each cycle of its segment.
+/// The phases of a sporadic task in each cycle of its segment.
 const PHASES: i128 = 256;
+
+/// The most phases of a sporadic task behind readers.
+const MOST_PHASES: i128 = 1024;
+
+/// The most points of a law that jobs are followed from or to, where chance decides when jobs come.
+const MOST_FOLLOWED: usize = 192;
 
 /// The weight of a job chain that is left out.
 const NEGLIGIBLE: f64 = 1e-12;
@@ -57,12 +64,26 @@ pub const ASSUMPTIONS: [&str; 4] = [
 pub struct EstimatedStage {
     /// How the jobs of the task come.
     pub release: JobRelease,
+    /// The law of the time from the arrival of a job to its readiness; of a task with a clock.
+    pub readiness: PointMasses,
     /// The times at which the task can run.
     pub open: OpenTime,
     /// The law of its execution times.
     pub execution: PointMasses,
     /// The law of the transport to here; without a meaning for the first task.
     pub delay: PointMasses,
+}
+
+impl EstimatedStage {
+    /// Whether no job is ready before the one in front of it, whatever their jitter.
+    fn keeps_order(&self) -> bool {
+        let points = self.readiness.points();
+        let latest = points.last().map_or(0, |(after, _)| *after);
+        match self.release {
+            JobRelease::Periodic { period, .. } => latest <= signed(period),
+            JobRelease::Sporadic { .. } | JobRelease::Message => latest == 0,
+        }
+    }
 }
 
 /// How the jobs of a task come, with the laws of their distances.
@@ -105,9 +126,11 @@ pub enum EstimateError {
     /// The first task waits for messages.
     #[error("the first task of the chain has no clock of its own")]
     NoClock,
-    /// A task that reads the newest message has no period.
-    #[error("a task behind the first one reads the newest message at sporadic times")]
-    SporadicReader,
+    /// Jobs could overtake each other.
+    #[error(
+        "jobs of a task with jitter are no further apart than it, or sporadic, or released by messages"
+    )]
+    Jitter,
     /// The times do not fit into 64 bits of nanoseconds.
     #[error("the hyperperiod of the chain is beyond all times")]
     Hyperperiod,
@@ -125,14 +148,12 @@ impl From<StepCdfError> for EstimateError {
 /// The laws of the data age and the reaction time of a chain.
 ///
 /// # Errors
-/// The chain does not begin at a task with a clock, has a sporadic task that reads behind it, or a hyperperiod that is too long.
+/// The chain does not begin at a task with a clock, has a jitter that is too long, or a hyperperiod that is too long.
 pub fn estimate(stages: &[EstimatedStage]) -> Result<ChainEstimate, EstimateError> {
-    let segments = segments(stages)?;
-    let is_sporadic =
-        |segment: &ChainSegment<'_>| matches!(segment.clock, SegmentClock::Sporadic { .. });
-    if segments.iter().skip(1).any(is_sporadic) {
-        return Err(EstimateError::SporadicReader);
+    if !stages.iter().all(EstimatedStage::keeps_order) {
+        return Err(EstimateError::Jitter);
     }
+    let segments = segments(stages)?;
     let cycles = segments.iter().map(|segment| segment.cycle_ns);
     let periods = segments.iter().filter_map(|segment| match segment.clock {
         SegmentClock::Periodic { period_ns, .. } => Some(period_ns),
@@ -194,7 +215,8 @@ impl ChainCourse<'_> {
                 offset_ns,
             } => {
                 let all = i128::from(self.hyperperiod_ns / period_ns);
-                let count = all.min(MOST_JOBS);
+                let most = MOST_JOBS / segment.ready_count().max(1) as i128;
+                let count = all.min(most);
                 let numbers = (0..count).map(|index| index * all / count);
                 let releases = numbers.map(|number| {
                     // Below the hyperperiod, and so within 64 bits.
@@ -204,7 +226,10 @@ impl ChainCourse<'_> {
             }
             SegmentClock::Sporadic { .. } => {
                 let wanted = PHASES * i128::from(self.hyperperiod_ns / segment.cycle_ns);
-                let count = wanted.min(MOST_JOBS);
+                let count = wanted.min(match self.segments.len() {
+                    1 => MOST_JOBS,
+                    _ => MOST_PHASES,
+                });
                 let length = self.hyperperiod_ns as f64;
                 let share = |index: i128| match wanted == count {
                     true => (index as f64 + 0.5) / count as f64,
@@ -223,38 +248,40 @@ impl ChainCourse<'_> {
         let gaps = first.gaps();
         let mut times = WeightedTimes::default();
         for release in releases {
-            let ends = self.outputs_after(release);
+            let ends = self.outputs_after(first.ready(release).collect());
             for (gap, share) in &gaps {
-                let cause = first.begin(release - gap);
-                for (end, mass) in ends.points() {
-                    times.push(end - cause, mass * share);
+                for (ready, part) in first.ready(release - gap) {
+                    let cause = first.begin(ready);
+                    for (end, mass) in ends.points() {
+                        times.push(end - cause, mass * share * part);
+                    }
                 }
             }
         }
         Ok((times.law()?, few))
     }
 
-    /// The law of the end of the first output with the data of a job of the first task, or with later data.
-    fn outputs_after(&self, release_ns: i64) -> PointMasses {
-        let mut heads = BTreeMap::from([(release_ns, 1.0)]);
+    /// The law of the end of the first output with the data of a job of the first task that is ready at these instants, or with
+    /// later data.
+    fn outputs_after(&self, mut heads: Vec<(i64, f64)>) -> PointMasses {
         for pair in self.segments.windows(2) {
-            let mut readers = BTreeMap::new();
-            for (release, weight) in heads {
-                for (passed, mass) in pair[0].outcome(release).points() {
-                    let reader = pair[1].reader(release + passed);
-                    *readers.entry(reader).or_default() += weight * mass;
+            let mut arrivals = arrivals(&pair[0], &heads);
+            if matches!(pair[1].clock, SegmentClock::Sporadic { .. }) {
+                // No arrival is at a boundary between two readers.
+                arrivals = PointMasses::joined(arrivals, MOST_FOLLOWED)
+                    .points()
+                    .to_vec();
+            }
+            let mut readers: BTreeMap<i64, f64> = BTreeMap::new();
+            for (arrival, weight) in arrivals {
+                for (ready, share) in pair[1].readers(arrival) {
+                    *readers.entry(ready).or_default() += weight * share;
                 }
             }
-            readers.retain(|_, weight| *weight > NEGLIGIBLE);
-            heads = readers;
+            heads = followed(readers, &pair[1]);
         }
-        let mut ends = Vec::new();
-        for (release, weight) in heads {
-            let last = self.segments.last().map(|last| last.outcome(release));
-            for (passed, mass) in last.iter().flat_map(|outcome| outcome.points()) {
-                ends.push((release + passed, weight * mass));
-            }
-        }
+        let last = self.segments.last();
+        let ends = last.map_or_else(Vec::new, |last| arrivals(last, &heads));
         PointMasses::gathered(ends)
     }
 
@@ -265,17 +292,30 @@ impl ChainCourse<'_> {
             return Err(EstimateError::NoClock);
         };
         let (releases, few) = self.releases(last);
-        let later = match until {
-            AgeEnd::Output => vec![(0, 1.0)],
-            AgeEnd::NextOutput => last.gaps(),
-        };
         for release in releases {
-            let sources = self.sources(last.begin(release));
-            for (gap, share) in &later {
-                let next = release + gap;
-                for (passed, mass) in last.outcome(next).points() {
-                    for (begin, weight) in sources.points() {
-                        times.push(next + passed - begin, share * mass * weight);
+            match until {
+                AgeEnd::Output => {
+                    for (ready, part) in last.ready(release) {
+                        let sources = self.sources(last.begin(ready));
+                        for (passed, mass) in last.outcome(ready).points() {
+                            for (begin, weight) in sources.points() {
+                                times.push(ready + passed - begin, part * mass * weight);
+                            }
+                        }
+                    }
+                }
+                AgeEnd::NextOutput => {
+                    let mut sources = Vec::new();
+                    for (ready, part) in last.ready(release) {
+                        let own = self.sources(last.begin(ready));
+                        let own = own.points().iter();
+                        sources.extend(own.map(|(begin, weight)| (*begin, part * weight)));
+                    }
+                    let ends = self.next_outputs(last, release);
+                    for (begin, weight) in PointMasses::gathered(sources).points() {
+                        for (end, mass) in ends.points() {
+                            times.push(end - begin, mass * weight);
+                        }
                     }
                 }
             }
@@ -283,22 +323,61 @@ impl ChainCourse<'_> {
         Ok((times.law()?, few))
     }
 
+    /// The law of the end of the output of the job behind the one of a release.
+    fn next_outputs(&self, last: &ChainSegment<'_>, release_ns: i64) -> PointMasses {
+        let gaps = last.gaps().into_iter();
+        let heads = gaps.flat_map(|(gap, share)| {
+            let ready = last.ready(release_ns + gap);
+            ready.map(move |(ready, part)| (ready, share * part))
+        });
+        let ends = arrivals(last, &heads.collect::<Vec<_>>());
+        match last.is_random() {
+            true => PointMasses::joined(ends, MOST_FOLLOWED),
+            false => PointMasses::gathered(ends),
+        }
+    }
+
     /// The begins of the jobs of the first task whose data a job of the last segment's head has that begins at `at_ns`.
     fn sources(&self, at_ns: i64) -> PointMasses {
-        let mut readers = BTreeMap::from([(at_ns, 1.0)]);
+        let mut readers = vec![(at_ns, 1.0)];
         let before_last = self.segments.len() - 1;
-        for segment in self.segments[..before_last].iter().rev() {
-            let mut publishers = BTreeMap::new();
+        for (place, segment) in self.segments[..before_last].iter().enumerate().rev() {
+            let mut publishers: BTreeMap<i64, f64> = BTreeMap::new();
             for (at, weight) in readers {
-                for (release, share) in segment.newest(at) {
-                    let begin = segment.begin(release);
+                for (ready, share) in segment.newest(at) {
+                    let begin = segment.begin(ready);
                     *publishers.entry(begin).or_default() += weight * share;
                 }
             }
-            publishers.retain(|_, weight| *weight > NEGLIGIBLE);
-            readers = publishers;
+            readers = match place {
+                0 => publishers.into_iter().collect(),
+                _ => followed(publishers, segment),
+            };
         }
-        PointMasses::gathered(readers.into_iter().collect())
+        PointMasses::gathered(readers)
+    }
+}
+
+/// The instants at which messages of jobs that are ready at `heads` arrive behind a segment, or their outputs appear.
+fn arrivals(segment: &ChainSegment<'_>, heads: &[(i64, f64)]) -> Vec<(i64, f64)> {
+    let mut arrivals = Vec::new();
+    for (ready, weight) in heads {
+        let outcome = segment.outcome(*ready);
+        let points = outcome.points().iter();
+        arrivals.extend(points.map(|(passed, mass)| (ready + passed, weight * mass)));
+    }
+    arrivals
+}
+
+/// The instants of a segment's jobs that are followed on: those that matter, joined where chance decides when they are.
+fn followed(mut instants: BTreeMap<i64, f64>, segment: &ChainSegment<'_>) -> Vec<(i64, f64)> {
+    instants.retain(|_, weight| *weight > NEGLIGIBLE);
+    let instants: Vec<(i64, f64)> = instants.into_iter().collect();
+    match segment.is_random() {
+        true => PointMasses::joined(instants, MOST_FOLLOWED)
+            .points()
+            .to_vec(),
+        false => instants,
     }
 }
 

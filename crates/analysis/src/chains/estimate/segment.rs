@@ -10,6 +10,9 @@ use super::{EstimateError, EstimatedStage, JobRelease, common_cycle};
 /// The parts of the law of a gap between sporadic releases.
 const GAP_PARTS: u32 = 192;
 
+/// The parts of the law of the time to the next sporadic release.
+const WAIT_PARTS: u32 = 96;
+
 /// The phases of a cycle in which sporadic releases are told apart.
 const PHASES: i64 = 256;
 
@@ -91,15 +94,31 @@ impl<'a> ChainSegment<'a> {
         })
     }
 
-    /// The instant at which the job of a release begins, and reads.
-    pub fn begin(&self, release_ns: i64) -> i64 {
-        self.stages[0].open.first_open(release_ns)
+    /// The instant at which the job that is ready at `ready_ns` begins, and reads.
+    pub fn begin(&self, ready_ns: i64) -> i64 {
+        self.stages[0].open.first_open(ready_ns)
     }
 
-    /// The law of the time from a release to the arrival of its message at the reader behind, or to its output at the end of the
+    /// The instants at which the job of a release is ready, with their probabilities.
+    pub fn ready(&self, release_ns: i64) -> impl Iterator<Item = (i64, f64)> {
+        let readiness = self.stages[0].readiness.points().iter();
+        readiness.map(move |(after, mass)| (release_ns + after, *mass))
+    }
+
+    /// The number of these instants.
+    pub fn ready_count(&self) -> usize {
+        self.stages[0].readiness.points().len()
+    }
+
+    /// Whether chance decides when the head's jobs are ready.
+    pub fn is_random(&self) -> bool {
+        matches!(self.clock, SegmentClock::Sporadic { .. }) || self.ready_count() > 1
+    }
+
+    /// The law of the time from the readiness of the head's job to the arrival of its message at the reader behind, or to its output at the end of the
     /// chain.
-    pub fn outcome(&self, release_ns: i64) -> Rc<PointMasses> {
-        let phase_ns = release_ns.rem_euclid(self.cycle_ns);
+    pub fn outcome(&self, ready_ns: i64) -> Rc<PointMasses> {
+        let phase_ns = ready_ns.rem_euclid(self.cycle_ns);
         if let Some(outcome) = self.outcomes.borrow().get(&phase_ns) {
             return Rc::clone(outcome);
         }
@@ -145,8 +164,8 @@ impl<'a> ChainSegment<'a> {
         }
     }
 
-    /// The release of the first job that begins no sooner than `at_ns`; only of a periodic clock.
-    pub fn reader(&self, at_ns: i64) -> i64 {
+    /// The readiness of the first job that begins no sooner than `at_ns`, with its probabilities.
+    pub fn readers(&self, at_ns: i64) -> Vec<(i64, f64)> {
         let least = self.stages[0].open.least_arrival(at_ns);
         match self.clock {
             SegmentClock::Periodic {
@@ -154,18 +173,42 @@ impl<'a> ChainSegment<'a> {
                 offset_ns,
             } => {
                 let number = (least - offset_ns).div_euclid(period_ns);
-                let before = offset_ns + number * period_ns;
-                if before < least {
-                    before + period_ns
-                } else {
-                    before
-                }
+                self.readers_from(least, offset_ns + number * period_ns, period_ns)
             }
-            SegmentClock::Sporadic { .. } => least,
+            // To the next release of a stationary renewal process it is as long as since the last one.
+            SegmentClock::Sporadic {
+                least_ns,
+                longest_ns,
+            } => {
+                let waits = ages(least_ns, longest_ns, WAIT_PARTS).into_iter();
+                let step_ns = self.phase_step_ns();
+                let near = |release: i64| release.div_euclid(step_ns) * step_ns + step_ns / 2;
+                waits
+                    .map(|(wait, mass)| (near(least + wait).max(least), mass))
+                    .collect()
+            }
         }
     }
 
-    /// The releases whose message is the newest one that has come by `at_ns`, with their probabilities.
+    /// Of periodic jobs, of which the one released at `release_ns` is the last one that arrives no later than `least_ns`: the first
+    /// one that is ready from then on. A jitter is no longer than the period, so that it is this job or the next one.
+    fn readers_from(&self, least_ns: i64, release_ns: i64, period_ns: i64) -> Vec<(i64, f64)> {
+        let own = self.ready(release_ns);
+        let mut readers: Vec<(i64, f64)> = own.filter(|(ready, _)| *ready >= least_ns).collect();
+        let left = 1.0 - readers.iter().map(|(_, mass)| mass).sum::<f64>();
+        if left > NEGLIGIBLE {
+            let next = self.ready(release_ns + period_ns);
+            readers.extend(next.map(|(ready, mass)| (ready, left * mass)));
+        }
+        readers
+    }
+
+    /// The distance of the phases in which sporadic releases are told apart.
+    fn phase_step_ns(&self) -> i64 {
+        (self.cycle_ns / PHASES).max(1)
+    }
+
+    /// The readiness of the jobs whose message is the newest one that has come by `at_ns`, with their probabilities.
     pub fn newest(&self, at_ns: i64) -> Vec<(i64, f64)> {
         match self.clock {
             SegmentClock::Periodic {
@@ -179,11 +222,15 @@ impl<'a> ChainSegment<'a> {
                     if left <= NEGLIGIBLE {
                         break;
                     }
-                    let come = self.outcome(release).share_until(at_ns - release);
-                    if come > 0.0 {
-                        newest.push((release, left * come));
+                    let mut come_of_all = 0.0;
+                    for (ready, mass) in self.ready(release) {
+                        let come = mass * self.outcome(ready).share_until(at_ns - ready);
+                        if come > 0.0 {
+                            newest.push((ready, left * come));
+                        }
+                        come_of_all += come;
                     }
-                    left *= 1.0 - come;
+                    left *= 1.0 - come_of_all;
                     release -= period_ns;
                 }
                 newest
@@ -198,7 +245,7 @@ impl<'a> ChainSegment<'a> {
     /// The same for sporadic releases: the distance to the last one is that of a stationary renewal process, and the one before
     /// lies a gap before.
     fn newest_sporadic(&self, at_ns: i64, least_ns: i64, longest_ns: i64) -> Vec<(i64, f64)> {
-        let step_ns = (self.cycle_ns / PHASES).max(1);
+        let step_ns = self.phase_step_ns();
         // A phase stands for all releases near it, and no release for one after it.
         let near = |release: i64, next: i64| {
             let phase = release.div_euclid(step_ns) * step_ns + step_ns / 2;
@@ -206,7 +253,7 @@ impl<'a> ChainSegment<'a> {
         };
         let gaps = self.gaps();
         let mut releases: BTreeMap<i64, f64> = BTreeMap::new();
-        for (since_ns, mass) in ages(least_ns, longest_ns) {
+        for (since_ns, mass) in ages(least_ns, longest_ns, GAP_PARTS) {
             *releases
                 .entry(near(at_ns - since_ns, at_ns + 1))
                 .or_default() += mass;
@@ -235,19 +282,19 @@ impl<'a> ChainSegment<'a> {
 
 /// The law of the time since the last release of a stationary renewal process with uniform gaps: its density falls with the
 /// share of the gaps that are longer.
-fn ages(least_ns: i64, longest_ns: i64) -> Vec<(i64, f64)> {
+fn ages(least_ns: i64, longest_ns: i64, count: u32) -> Vec<(i64, f64)> {
     let (least, longest) = (least_ns as f64, longest_ns as f64);
     let width = (longest - least).max(1.0);
     // Up to the least gap the density is even; behind, the age is an even share's root away from the longest gap.
     let even = least / ((least + longest) / 2.0).max(1.0);
-    let parts = (0..GAP_PARTS).map(|part| {
-        let middle = (f64::from(part) + 0.5) / f64::from(GAP_PARTS);
+    let parts = (0..count).map(|part| {
+        let middle = (f64::from(part) + 0.5) / f64::from(count);
         let age = if middle < even {
             least * middle / even
         } else {
             longest - width * ((1.0 - middle) / (1.0 - even).max(f64::MIN_POSITIVE)).sqrt()
         };
-        (age.round() as i64, 1.0 / f64::from(GAP_PARTS))
+        (age.round() as i64, 1.0 / f64::from(count))
     });
     parts.collect()
 }
