@@ -395,7 +395,7 @@ fn what_is_not_predicted_names_its_key() {
         ),
         (
             "backend = \"fifo\", cpus = [1], priority = 40",
-            "backend = \"sched-deadline\", cpus = [1], budget = \"5ms\", period = \"10ms\"",
+            "backend = \"deadline\", cpus = [1], budget = \"5ms\", period = \"10ms\"",
             "domains.route.reservation.backend",
         ),
         (
