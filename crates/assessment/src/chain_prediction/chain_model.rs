@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use tailbound_analysis::chains::estimate::{
-    EstimatedStage, JobRelease, OpenTime, PeriodicWork, PointMasses,
+    DelayLaw, EstimatedStage, JobRelease, OpenTime, PeriodicWork,
 };
 use tailbound_analysis::schedulability::priority_assignment::described_rank;
 use tailbound_model::{
@@ -131,10 +131,6 @@ impl<'a> ChainModel<'a> {
             Some(link) => self.release_of_reader(name, task, link)?,
             None => self.clock(name, task)?,
         };
-        let readiness = match release {
-            JobRelease::Message => PointMasses::constant(Duration::ZERO),
-            _ => PointMasses::jitter(task.jitter),
-        };
         let delay = link.and_then(|link| self.topics.0.get(&link.topic)?.delay);
         let delay = delay.unwrap_or_default();
         let execution = self.law(name)?;
@@ -170,10 +166,13 @@ impl<'a> ChainModel<'a> {
         }
         modeled.stages.push(EstimatedStage {
             release,
-            readiness,
+            jitter: match release {
+                JobRelease::Message => Duration::ZERO,
+                _ => task.jitter,
+            },
             open,
             execution,
-            delay: PointMasses::uniform(delay.least, delay.most),
+            delay: DelayLaw::uniform(delay.least, delay.most),
         });
         Ok(())
     }
@@ -183,7 +182,7 @@ impl<'a> ChainModel<'a> {
         &self,
         name: &TaskName,
         company: &Company,
-        execution: &PointMasses,
+        execution: &DelayLaw,
         open_share: f64,
     ) -> Result<(), String> {
         let own_share = self.rate(name, 0)? * execution.mean().as_secs_f64();
@@ -295,22 +294,20 @@ impl<'a> ChainModel<'a> {
     }
 
     /// The law of the execution times of a task.
-    fn law(&self, name: &TaskName) -> Result<PointMasses, String> {
+    fn law(&self, name: &TaskName) -> Result<DelayLaw, String> {
         let (_, task) = self.task(name)?;
         let unknown = |why: &str| format!("`{}`: {why}", key(name, "execution_time"));
         let time = &task.execution_time;
         if let Some(law) = ContinuousLaw::of(time) {
-            return Ok(PointMasses::of_quantiles(|share| {
-                law.exceeded_by(1.0 - share)
-            }));
+            return Ok(DelayLaw::of_quantiles(|share| law.exceeded_by(1.0 - share)));
         }
         match time {
             ExecutionTime::Constant { value } | ExecutionTime::Uniform { min: value, .. } => {
-                Ok(PointMasses::constant(*value))
+                Ok(DelayLaw::constant(*value))
             }
             ExecutionTime::Calibrated {
                 expected: Some(value),
-            } => Ok(PointMasses::constant(*value)),
+            } => Ok(DelayLaw::constant(*value)),
             ExecutionTime::Calibrated { expected: None } => Err(unknown(
                 "the execution time is not known before a calibration; give `expected`",
             )),
@@ -330,7 +327,7 @@ impl<'a> ChainModel<'a> {
                 };
                 match total {
                     0 => Err(unknown("the file has no samples")),
-                    _ => Ok(PointMasses::of_quantiles(at)),
+                    _ => Ok(DelayLaw::of_quantiles(at)),
                 }
             }
             ExecutionTime::Histogram { bins, file } => {
@@ -571,7 +568,7 @@ fn check_task(name: &TaskName, domain: &Domain, task: &Task) -> Result<(), Strin
 }
 
 /// The law of a histogram: a bin by its count, and any time within it with the same probability.
-fn histogram(bins: &[Bin]) -> Option<PointMasses> {
+fn histogram(bins: &[Bin]) -> Option<DelayLaw> {
     let total: u64 = bins.iter().map(|bin| bin.count).sum();
     let at = |share: f64| {
         let mut rank = share * total as f64;
@@ -586,7 +583,7 @@ fn histogram(bins: &[Bin]) -> Option<PointMasses> {
         }
         bins.last().map_or(Duration::ZERO, |bin| bin.to)
     };
-    (total > 0).then(|| PointMasses::of_quantiles(at))
+    (total > 0).then(|| DelayLaw::of_quantiles(at))
 }
 
 /// The place of another task of the same domain.

@@ -12,8 +12,11 @@
 //!
 //! All jobs of a hyperperiod count alike. Of a sporadic task, the phase is any with the same probability, and the gaps are those of a
 //! stationary renewal process: of one that reads, the next job comes after as long a time as has passed since the last one. A
-//! jitter delays each job by a time of its own.
+//! jitter delays each job by a time of its own. Where tasks have a jitter, or read at sporadic times, job chains are drawn from
+//! these laws (`drawn_chains`), and where none do, point masses are all of them.
 
+mod delay_law;
+mod drawn_chains;
 mod open_time;
 mod point_masses;
 mod segment;
@@ -24,22 +27,17 @@ use num_integer::lcm;
 use tailbound_distribution::{StepCdf, StepCdfError};
 use tailbound_time::Duration;
 
+pub use delay_law::DelayLaw;
+pub use drawn_chains::{DRAWN_CHAINS, DRAWN_ERROR};
 pub use open_time::{OpenTime, PeriodicWork};
-pub use point_masses::PointMasses;
-use point_masses::{WeightedTimes, signed};
+use point_masses::{PointMasses, WeightedTimes};
 use segment::{ChainSegment, SegmentClock, segments};
 
 /// The most jobs of a hyperperiod that are followed.
 const MOST_JOBS: i128 = 4096;
 
-/// The phases of a sporadic task in each cycle of its segment.
+/// The phases of a sporadic first task in each cycle of its segment.
 const PHASES: i128 = 256;
-
-/// The most phases of a sporadic task behind readers.
-const MOST_PHASES: i128 = 1024;
-
-/// The most points of a law that jobs are followed from or to, where chance decides when jobs come.
-const MOST_FOLLOWED: usize = 192;
 
 /// The weight of a job chain that is left out.
 const NEGLIGIBLE: f64 = 1e-12;
@@ -47,11 +45,30 @@ const NEGLIGIBLE: f64 = 1e-12;
 /// The fractional part of the golden ratio, whose multiples are even over any cycle.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
-/// The name of the method.
-pub const ESTIMATE: &str =
-    "point masses through the jobs of a hyperperiod, cut at tasks with clocks";
+/// How the laws of a chain come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EstimateMethod {
+    /// Point masses pass through the jobs of a hyperperiod.
+    PointMasses,
+    /// [`DRAWN_CHAINS`] job chains are drawn: tasks have a jitter, or read at sporadic times.
+    DrawnChains,
+}
 
-/// The assumptions of the method.
+impl EstimateMethod {
+    /// The name of the method.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PointMasses => {
+                "point masses through the jobs of a hyperperiod, cut at tasks with clocks"
+            }
+            Self::DrawnChains => {
+                "job chains drawn at even parts of a hyperperiod, cut at tasks with clocks"
+            }
+        }
+    }
+}
+
+/// The assumptions of both methods.
 pub const ASSUMPTIONS: [&str; 4] = [
     "all hosts have one clock, on which releases and windows lie as described",
     "execution times and transport delays are independent of each other",
@@ -64,24 +81,22 @@ pub const ASSUMPTIONS: [&str; 4] = [
 pub struct EstimatedStage {
     /// How the jobs of the task come.
     pub release: JobRelease,
-    /// The law of the time from the arrival of a job to its readiness; of a task with a clock.
-    pub readiness: PointMasses,
+    /// The longest time from the arrival of a job to its readiness, any of which has the same probability; of a task with a clock.
+    pub jitter: Duration,
     /// The times at which the task can run.
     pub open: OpenTime,
     /// The law of its execution times.
-    pub execution: PointMasses,
+    pub execution: DelayLaw,
     /// The law of the transport to here; without a meaning for the first task.
-    pub delay: PointMasses,
+    pub delay: DelayLaw,
 }
 
 impl EstimatedStage {
     /// Whether no job is ready before the one in front of it, whatever their jitter.
     fn keeps_order(&self) -> bool {
-        let points = self.readiness.points();
-        let latest = points.last().map_or(0, |(after, _)| *after);
         match self.release {
-            JobRelease::Periodic { period, .. } => latest <= signed(period),
-            JobRelease::Sporadic { .. } | JobRelease::Message => latest == 0,
+            JobRelease::Periodic { period, .. } => self.jitter <= period,
+            JobRelease::Sporadic { .. } | JobRelease::Message => self.jitter.is_zero(),
         }
     }
 }
@@ -116,7 +131,9 @@ pub struct ChainEstimate {
     pub data_age_at_output: StepCdf,
     /// The reaction time to a cause right after a job of the first task has begun.
     pub reaction_time: StepCdf,
-    /// Whether some jobs of the hyperperiod stand for all.
+    /// How they come about.
+    pub method: EstimateMethod,
+    /// Whether some jobs of the hyperperiod stand for all, where point masses pass through them.
     pub is_sampled: bool,
 }
 
@@ -153,30 +170,14 @@ pub fn estimate(stages: &[EstimatedStage]) -> Result<ChainEstimate, EstimateErro
     if !stages.iter().all(EstimatedStage::keeps_order) {
         return Err(EstimateError::Jitter);
     }
-    let segments = segments(stages)?;
-    let cycles = segments.iter().map(|segment| segment.cycle_ns);
-    let periods = segments.iter().filter_map(|segment| match segment.clock {
-        SegmentClock::Periodic { period_ns, .. } => Some(period_ns),
-        SegmentClock::Sporadic { .. } => None,
-    });
-    let hyperperiod_ns = common_cycle(cycles.chain(periods))?;
-    let course = ChainCourse {
-        hyperperiod_ns,
-        segments,
-    };
-    let (reaction_time, few) = course.reaction_times()?;
-    let (data_age_at_output, few_outputs) = course.data_ages(AgeEnd::Output)?;
-    let (data_age, _) = match course.segments.len() {
-        // Each job of the first task has an output of its own, so that the first output with later data is the next one.
-        1 => (reaction_time.clone(), few),
-        _ => course.data_ages(AgeEnd::NextOutput)?,
-    };
-    Ok(ChainEstimate {
-        data_age,
-        data_age_at_output,
-        reaction_time,
-        is_sampled: few || few_outputs,
-    })
+    let course = ChainCourse::of(stages)?;
+    let is_sporadic =
+        |segment: &ChainSegment<'_>| matches!(segment.clock, SegmentClock::Sporadic { .. });
+    let has_jitter = stages.iter().any(|stage| !stage.jitter.is_zero());
+    match has_jitter || course.segments.iter().skip(1).any(is_sporadic) {
+        true => course.drawn(),
+        false => course.followed(),
+    }
 }
 
 /// The least common multiple of cycles.
@@ -206,7 +207,38 @@ struct ChainCourse<'a> {
     hyperperiod_ns: i64,
 }
 
-impl ChainCourse<'_> {
+impl<'a> ChainCourse<'a> {
+    fn of(stages: &'a [EstimatedStage]) -> Result<Self, EstimateError> {
+        let segments = segments(stages)?;
+        let cycles = segments.iter().map(|segment| segment.cycle_ns);
+        let periods = segments.iter().filter_map(|segment| match segment.clock {
+            SegmentClock::Periodic { period_ns, .. } => Some(period_ns),
+            SegmentClock::Sporadic { .. } => None,
+        });
+        Ok(Self {
+            hyperperiod_ns: common_cycle(cycles.chain(periods))?,
+            segments,
+        })
+    }
+
+    /// The laws by point masses, of a chain in which periods or messages decide when all jobs behind the first one come.
+    fn followed(&self) -> Result<ChainEstimate, EstimateError> {
+        let (reaction_time, few) = self.reaction_times()?;
+        let (data_age_at_output, few_outputs) = self.data_ages(AgeEnd::Output)?;
+        let (data_age, _) = match self.segments.len() {
+            // Each job of the first task has an output of its own, so that the first output with later data is the next one.
+            1 => (reaction_time.clone(), few),
+            _ => self.data_ages(AgeEnd::NextOutput)?,
+        };
+        Ok(ChainEstimate {
+            data_age,
+            data_age_at_output,
+            reaction_time,
+            method: EstimateMethod::PointMasses,
+            is_sampled: few || few_outputs,
+        })
+    }
+
     /// Releases of a segment's clock that stand for all of a hyperperiod, and whether they are some of many.
     fn releases(&self, segment: &ChainSegment<'_>) -> (Vec<i64>, bool) {
         match segment.clock {
@@ -215,8 +247,7 @@ impl ChainCourse<'_> {
                 offset_ns,
             } => {
                 let all = i128::from(self.hyperperiod_ns / period_ns);
-                let most = MOST_JOBS / segment.ready_count().max(1) as i128;
-                let count = all.min(most);
+                let count = all.min(MOST_JOBS);
                 let numbers = (0..count).map(|index| index * all / count);
                 let releases = numbers.map(|number| {
                     // Below the hyperperiod, and so within 64 bits.
@@ -226,10 +257,7 @@ impl ChainCourse<'_> {
             }
             SegmentClock::Sporadic { .. } => {
                 let wanted = PHASES * i128::from(self.hyperperiod_ns / segment.cycle_ns);
-                let count = wanted.min(match self.segments.len() {
-                    1 => MOST_JOBS,
-                    _ => MOST_PHASES,
-                });
+                let count = wanted.min(MOST_JOBS);
                 let length = self.hyperperiod_ns as f64;
                 let share = |index: i128| match wanted == count {
                     true => (index as f64 + 0.5) / count as f64,
@@ -248,40 +276,38 @@ impl ChainCourse<'_> {
         let gaps = first.gaps();
         let mut times = WeightedTimes::default();
         for release in releases {
-            let ends = self.outputs_after(first.ready(release).collect());
+            let ends = self.outputs_after(release);
             for (gap, share) in &gaps {
-                for (ready, part) in first.ready(release - gap) {
-                    let cause = first.begin(ready);
-                    for (end, mass) in ends.points() {
-                        times.push(end - cause, mass * share * part);
-                    }
+                let cause = first.begin(release - gap);
+                for (end, mass) in ends.points() {
+                    times.push(end - cause, mass * share);
                 }
             }
         }
         Ok((times.law()?, few))
     }
 
-    /// The law of the end of the first output with the data of a job of the first task that is ready at these instants, or with
-    /// later data.
-    fn outputs_after(&self, mut heads: Vec<(i64, f64)>) -> PointMasses {
+    /// The law of the end of the first output with the data of a job of the first task, or with later data.
+    fn outputs_after(&self, release_ns: i64) -> PointMasses {
+        let mut heads = BTreeMap::from([(release_ns, 1.0)]);
         for pair in self.segments.windows(2) {
-            let mut arrivals = arrivals(&pair[0], &heads);
-            if matches!(pair[1].clock, SegmentClock::Sporadic { .. }) {
-                // No arrival is at a boundary between two readers.
-                arrivals = PointMasses::joined(arrivals, MOST_FOLLOWED)
-                    .points()
-                    .to_vec();
-            }
-            let mut readers: BTreeMap<i64, f64> = BTreeMap::new();
-            for (arrival, weight) in arrivals {
-                for (ready, share) in pair[1].readers(arrival) {
-                    *readers.entry(ready).or_default() += weight * share;
+            let mut readers = BTreeMap::new();
+            for (release, weight) in heads {
+                for (passed, mass) in pair[0].outcome(release).points() {
+                    let reader = pair[1].reader(release + passed);
+                    *readers.entry(reader).or_default() += weight * mass;
                 }
             }
-            heads = followed(readers, &pair[1]);
+            readers.retain(|_, weight| *weight > NEGLIGIBLE);
+            heads = readers;
         }
-        let last = self.segments.last();
-        let ends = last.map_or_else(Vec::new, |last| arrivals(last, &heads));
+        let mut ends = Vec::new();
+        for (release, weight) in heads {
+            let last = self.segments.last().map(|last| last.outcome(release));
+            for (passed, mass) in last.iter().flat_map(|outcome| outcome.points()) {
+                ends.push((release + passed, weight * mass));
+            }
+        }
         PointMasses::gathered(ends)
     }
 
@@ -292,30 +318,17 @@ impl ChainCourse<'_> {
             return Err(EstimateError::NoClock);
         };
         let (releases, few) = self.releases(last);
+        let later = match until {
+            AgeEnd::Output => vec![(0, 1.0)],
+            AgeEnd::NextOutput => last.gaps(),
+        };
         for release in releases {
-            match until {
-                AgeEnd::Output => {
-                    for (ready, part) in last.ready(release) {
-                        let sources = self.sources(last.begin(ready));
-                        for (passed, mass) in last.outcome(ready).points() {
-                            for (begin, weight) in sources.points() {
-                                times.push(ready + passed - begin, part * mass * weight);
-                            }
-                        }
-                    }
-                }
-                AgeEnd::NextOutput => {
-                    let mut sources = Vec::new();
-                    for (ready, part) in last.ready(release) {
-                        let own = self.sources(last.begin(ready));
-                        let own = own.points().iter();
-                        sources.extend(own.map(|(begin, weight)| (*begin, part * weight)));
-                    }
-                    let ends = self.next_outputs(last, release);
-                    for (begin, weight) in PointMasses::gathered(sources).points() {
-                        for (end, mass) in ends.points() {
-                            times.push(end - begin, mass * weight);
-                        }
+            let sources = self.sources(last.begin(release));
+            for (gap, share) in &later {
+                let next = release + gap;
+                for (passed, mass) in last.outcome(next).points() {
+                    for (begin, weight) in sources.points() {
+                        times.push(next + passed - begin, share * mass * weight);
                     }
                 }
             }
@@ -323,61 +336,22 @@ impl ChainCourse<'_> {
         Ok((times.law()?, few))
     }
 
-    /// The law of the end of the output of the job behind the one of a release.
-    fn next_outputs(&self, last: &ChainSegment<'_>, release_ns: i64) -> PointMasses {
-        let gaps = last.gaps().into_iter();
-        let heads = gaps.flat_map(|(gap, share)| {
-            let ready = last.ready(release_ns + gap);
-            ready.map(move |(ready, part)| (ready, share * part))
-        });
-        let ends = arrivals(last, &heads.collect::<Vec<_>>());
-        match last.is_random() {
-            true => PointMasses::joined(ends, MOST_FOLLOWED),
-            false => PointMasses::gathered(ends),
-        }
-    }
-
     /// The begins of the jobs of the first task whose data a job of the last segment's head has that begins at `at_ns`.
     fn sources(&self, at_ns: i64) -> PointMasses {
-        let mut readers = vec![(at_ns, 1.0)];
+        let mut readers = BTreeMap::from([(at_ns, 1.0)]);
         let before_last = self.segments.len() - 1;
-        for (place, segment) in self.segments[..before_last].iter().enumerate().rev() {
-            let mut publishers: BTreeMap<i64, f64> = BTreeMap::new();
+        for segment in self.segments[..before_last].iter().rev() {
+            let mut publishers = BTreeMap::new();
             for (at, weight) in readers {
-                for (ready, share) in segment.newest(at) {
-                    let begin = segment.begin(ready);
+                for (release, share) in segment.newest(at) {
+                    let begin = segment.begin(release);
                     *publishers.entry(begin).or_default() += weight * share;
                 }
             }
-            readers = match place {
-                0 => publishers.into_iter().collect(),
-                _ => followed(publishers, segment),
-            };
+            publishers.retain(|_, weight| *weight > NEGLIGIBLE);
+            readers = publishers;
         }
-        PointMasses::gathered(readers)
-    }
-}
-
-/// The instants at which messages of jobs that are ready at `heads` arrive behind a segment, or their outputs appear.
-fn arrivals(segment: &ChainSegment<'_>, heads: &[(i64, f64)]) -> Vec<(i64, f64)> {
-    let mut arrivals = Vec::new();
-    for (ready, weight) in heads {
-        let outcome = segment.outcome(*ready);
-        let points = outcome.points().iter();
-        arrivals.extend(points.map(|(passed, mass)| (ready + passed, weight * mass)));
-    }
-    arrivals
-}
-
-/// The instants of a segment's jobs that are followed on: those that matter, joined where chance decides when they are.
-fn followed(mut instants: BTreeMap<i64, f64>, segment: &ChainSegment<'_>) -> Vec<(i64, f64)> {
-    instants.retain(|_, weight| *weight > NEGLIGIBLE);
-    let instants: Vec<(i64, f64)> = instants.into_iter().collect();
-    match segment.is_random() {
-        true => PointMasses::joined(instants, MOST_FOLLOWED)
-            .points()
-            .to_vec(),
-        false => instants,
+        PointMasses::gathered(readers.into_iter().collect())
     }
 }
 

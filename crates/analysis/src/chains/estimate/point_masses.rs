@@ -6,9 +6,6 @@ use tailbound_time::Duration;
 /// The shares of equal probability that a law is cut into, each of which stands at its middle.
 const SHARES: u32 = 96;
 
-/// The same of a jitter: jobs are followed from each of them.
-const JITTER_SHARES: u32 = 32;
-
 /// The most points of a law that others are added to.
 const MOST_POINTS: usize = 512;
 
@@ -20,7 +17,7 @@ const MOST_GATHERED: usize = 1 << 20;
 
 /// A law of times, in nanoseconds, as points with probabilities that sum up to 1.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PointMasses {
+pub(super) struct PointMasses {
     /// In ascending order.
     points: Vec<(i64, f64)>,
     /// The probability of each point and all before it.
@@ -35,47 +32,16 @@ impl PointMasses {
 
     /// A law by the time that a share of all values does not exceed.
     pub fn of_quantiles(quantile: impl Fn(f64) -> Duration) -> Self {
-        Self::of_shares(SHARES, quantile)
-    }
-
-    fn of_shares(count: u32, quantile: impl Fn(f64) -> Duration) -> Self {
-        let shares = (0..count).map(|share| {
-            let middle = (f64::from(share) + 0.5) / f64::from(count);
-            (signed(quantile(middle)), 1.0 / f64::from(count))
+        let shares = (0..SHARES).map(|share| {
+            let middle = (f64::from(share) + 0.5) / f64::from(SHARES);
+            (signed(quantile(middle)), 1.0 / f64::from(SHARES))
         });
         Self::gathered(shares.collect())
     }
 
-    /// The time from the arrival of a job to its readiness, evenly drawn up to a jitter.
-    pub fn jitter(most: Duration) -> Self {
-        if most.is_zero() {
-            return Self::constant(most);
-        }
-        let width_ns = most.as_nanos() as f64;
-        Self::of_shares(JITTER_SHARES, |share| {
-            Duration::from_nanos((share * width_ns).round() as u64)
-        })
-    }
-
-    /// Any time between two with the same probability.
-    pub fn uniform(least: Duration, most: Duration) -> Self {
-        if most <= least {
-            return Self::constant(least);
-        }
-        let width_ns = most.saturating_sub(least).as_nanos() as f64;
-        Self::of_quantiles(|share| {
-            least.saturating_add(Duration::from_nanos((share * width_ns).round() as u64))
-        })
-    }
-
     /// The law of points in any order, of which there may be more than a law has.
     pub(super) fn gathered(points: Vec<(i64, f64)>) -> Self {
-        Self::joined(points, MOST_POINTS)
-    }
-
-    /// The same with at most so many points.
-    pub(super) fn joined(points: Vec<(i64, f64)>, most: usize) -> Self {
-        let points = thinned(points, most);
+        let points = thinned(points, MOST_POINTS);
         let mut sum = 0.0;
         let cumulative = points.iter().map(|(_, mass)| {
             sum += mass;

@@ -4,14 +4,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::delay_law::DelayLaw;
 use super::point_masses::{PointMasses, signed};
 use super::{EstimateError, EstimatedStage, JobRelease, common_cycle};
 
 /// The parts of the law of a gap between sporadic releases.
 const GAP_PARTS: u32 = 192;
-
-/// The parts of the law of the time to the next sporadic release.
-const WAIT_PARTS: u32 = 96;
 
 /// The phases of a cycle in which sporadic releases are told apart.
 const PHASES: i64 = 256;
@@ -33,9 +31,9 @@ pub(super) enum SegmentClock {
 pub(super) struct ChainSegment<'a> {
     pub clock: SegmentClock,
     /// The tasks; the first one has the clock.
-    stages: &'a [EstimatedStage],
+    pub stages: &'a [EstimatedStage],
     /// The transport to the reader behind.
-    delay: Option<&'a PointMasses>,
+    pub delay: Option<&'a DelayLaw>,
     /// The cycle after which the open times of all tasks repeat.
     pub cycle_ns: i64,
     outcomes: RefCell<BTreeMap<i64, Rc<PointMasses>>>,
@@ -67,7 +65,7 @@ pub(super) fn segments(stages: &[EstimatedStage]) -> Result<Vec<ChainSegment<'_>
 impl<'a> ChainSegment<'a> {
     fn of(
         stages: &'a [EstimatedStage],
-        delay: Option<&'a PointMasses>,
+        delay: Option<&'a DelayLaw>,
     ) -> Result<Self, EstimateError> {
         let clock = match stages[0].release {
             JobRelease::Periodic { period, offset } => SegmentClock::Periodic {
@@ -94,31 +92,15 @@ impl<'a> ChainSegment<'a> {
         })
     }
 
-    /// The instant at which the job that is ready at `ready_ns` begins, and reads.
-    pub fn begin(&self, ready_ns: i64) -> i64 {
-        self.stages[0].open.first_open(ready_ns)
+    /// The instant at which the job of a release begins, and reads.
+    pub fn begin(&self, release_ns: i64) -> i64 {
+        self.stages[0].open.first_open(release_ns)
     }
 
-    /// The instants at which the job of a release is ready, with their probabilities.
-    pub fn ready(&self, release_ns: i64) -> impl Iterator<Item = (i64, f64)> {
-        let readiness = self.stages[0].readiness.points().iter();
-        readiness.map(move |(after, mass)| (release_ns + after, *mass))
-    }
-
-    /// The number of these instants.
-    pub fn ready_count(&self) -> usize {
-        self.stages[0].readiness.points().len()
-    }
-
-    /// Whether chance decides when the head's jobs are ready.
-    pub fn is_random(&self) -> bool {
-        matches!(self.clock, SegmentClock::Sporadic { .. }) || self.ready_count() > 1
-    }
-
-    /// The law of the time from the readiness of the head's job to the arrival of its message at the reader behind, or to its output at the end of the
+    /// The law of the time from a release to the arrival of its message at the reader behind, or to its output at the end of the
     /// chain.
-    pub fn outcome(&self, ready_ns: i64) -> Rc<PointMasses> {
-        let phase_ns = ready_ns.rem_euclid(self.cycle_ns);
+    pub fn outcome(&self, release_ns: i64) -> Rc<PointMasses> {
+        let phase_ns = release_ns.rem_euclid(self.cycle_ns);
         if let Some(outcome) = self.outcomes.borrow().get(&phase_ns) {
             return Rc::clone(outcome);
         }
@@ -132,14 +114,14 @@ impl<'a> ChainSegment<'a> {
         let mut at = PointMasses::gathered(vec![(phase_ns, 1.0)]);
         for (index, stage) in self.stages.iter().enumerate() {
             if index > 0 {
-                at = combined(&at, &stage.delay, |sent, delay| sent + delay);
+                at = combined(&at, stage.delay.masses(), |sent, delay| sent + delay);
             }
-            at = combined(&at, &stage.execution, |from, work| {
+            at = combined(&at, stage.execution.masses(), |from, work| {
                 stage.open.end(from, work)
             });
         }
         if let Some(delay) = self.delay {
-            at = combined(&at, delay, |sent, delay| sent + delay);
+            at = combined(&at, delay.masses(), |sent, delay| sent + delay);
         }
         let since = at.points().iter();
         PointMasses::gathered(since.map(|(at, mass)| (at - phase_ns, *mass)).collect())
@@ -164,8 +146,8 @@ impl<'a> ChainSegment<'a> {
         }
     }
 
-    /// The readiness of the first job that begins no sooner than `at_ns`, with its probabilities.
-    pub fn readers(&self, at_ns: i64) -> Vec<(i64, f64)> {
+    /// The release of the first job that begins no sooner than `at_ns`; only of a periodic clock.
+    pub fn reader(&self, at_ns: i64) -> i64 {
         let least = self.stages[0].open.least_arrival(at_ns);
         match self.clock {
             SegmentClock::Periodic {
@@ -173,42 +155,18 @@ impl<'a> ChainSegment<'a> {
                 offset_ns,
             } => {
                 let number = (least - offset_ns).div_euclid(period_ns);
-                self.readers_from(least, offset_ns + number * period_ns, period_ns)
+                let before = offset_ns + number * period_ns;
+                if before < least {
+                    before + period_ns
+                } else {
+                    before
+                }
             }
-            // To the next release of a stationary renewal process it is as long as since the last one.
-            SegmentClock::Sporadic {
-                least_ns,
-                longest_ns,
-            } => {
-                let waits = ages(least_ns, longest_ns, WAIT_PARTS).into_iter();
-                let step_ns = self.phase_step_ns();
-                let near = |release: i64| release.div_euclid(step_ns) * step_ns + step_ns / 2;
-                waits
-                    .map(|(wait, mass)| (near(least + wait).max(least), mass))
-                    .collect()
-            }
+            SegmentClock::Sporadic { .. } => least,
         }
     }
 
-    /// Of periodic jobs, of which the one released at `release_ns` is the last one that arrives no later than `least_ns`: the first
-    /// one that is ready from then on. A jitter is no longer than the period, so that it is this job or the next one.
-    fn readers_from(&self, least_ns: i64, release_ns: i64, period_ns: i64) -> Vec<(i64, f64)> {
-        let own = self.ready(release_ns);
-        let mut readers: Vec<(i64, f64)> = own.filter(|(ready, _)| *ready >= least_ns).collect();
-        let left = 1.0 - readers.iter().map(|(_, mass)| mass).sum::<f64>();
-        if left > NEGLIGIBLE {
-            let next = self.ready(release_ns + period_ns);
-            readers.extend(next.map(|(ready, mass)| (ready, left * mass)));
-        }
-        readers
-    }
-
-    /// The distance of the phases in which sporadic releases are told apart.
-    fn phase_step_ns(&self) -> i64 {
-        (self.cycle_ns / PHASES).max(1)
-    }
-
-    /// The readiness of the jobs whose message is the newest one that has come by `at_ns`, with their probabilities.
+    /// The releases whose message is the newest one that has come by `at_ns`, with their probabilities.
     pub fn newest(&self, at_ns: i64) -> Vec<(i64, f64)> {
         match self.clock {
             SegmentClock::Periodic {
@@ -222,15 +180,11 @@ impl<'a> ChainSegment<'a> {
                     if left <= NEGLIGIBLE {
                         break;
                     }
-                    let mut come_of_all = 0.0;
-                    for (ready, mass) in self.ready(release) {
-                        let come = mass * self.outcome(ready).share_until(at_ns - ready);
-                        if come > 0.0 {
-                            newest.push((ready, left * come));
-                        }
-                        come_of_all += come;
+                    let come = self.outcome(release).share_until(at_ns - release);
+                    if come > 0.0 {
+                        newest.push((release, left * come));
                     }
-                    left *= 1.0 - come_of_all;
+                    left *= 1.0 - come;
                     release -= period_ns;
                 }
                 newest
@@ -245,7 +199,7 @@ impl<'a> ChainSegment<'a> {
     /// The same for sporadic releases: the distance to the last one is that of a stationary renewal process, and the one before
     /// lies a gap before.
     fn newest_sporadic(&self, at_ns: i64, least_ns: i64, longest_ns: i64) -> Vec<(i64, f64)> {
-        let step_ns = self.phase_step_ns();
+        let step_ns = (self.cycle_ns / PHASES).max(1);
         // A phase stands for all releases near it, and no release for one after it.
         let near = |release: i64, next: i64| {
             let phase = release.div_euclid(step_ns) * step_ns + step_ns / 2;
@@ -253,7 +207,7 @@ impl<'a> ChainSegment<'a> {
         };
         let gaps = self.gaps();
         let mut releases: BTreeMap<i64, f64> = BTreeMap::new();
-        for (since_ns, mass) in ages(least_ns, longest_ns, GAP_PARTS) {
+        for (since_ns, mass) in ages(least_ns, longest_ns) {
             *releases
                 .entry(near(at_ns - since_ns, at_ns + 1))
                 .or_default() += mass;
@@ -282,19 +236,19 @@ impl<'a> ChainSegment<'a> {
 
 /// The law of the time since the last release of a stationary renewal process with uniform gaps: its density falls with the
 /// share of the gaps that are longer.
-fn ages(least_ns: i64, longest_ns: i64, count: u32) -> Vec<(i64, f64)> {
+fn ages(least_ns: i64, longest_ns: i64) -> Vec<(i64, f64)> {
     let (least, longest) = (least_ns as f64, longest_ns as f64);
     let width = (longest - least).max(1.0);
     // Up to the least gap the density is even; behind, the age is an even share's root away from the longest gap.
     let even = least / ((least + longest) / 2.0).max(1.0);
-    let parts = (0..count).map(|part| {
-        let middle = (f64::from(part) + 0.5) / f64::from(count);
+    let parts = (0..GAP_PARTS).map(|part| {
+        let middle = (f64::from(part) + 0.5) / f64::from(GAP_PARTS);
         let age = if middle < even {
             least * middle / even
         } else {
             longest - width * ((1.0 - middle) / (1.0 - even).max(f64::MIN_POSITIVE)).sqrt()
         };
-        (age.round() as i64, 1.0 / f64::from(count))
+        (age.round() as i64, 1.0 / f64::from(GAP_PARTS))
     });
     parts.collect()
 }

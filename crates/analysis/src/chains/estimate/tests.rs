@@ -26,8 +26,8 @@ fn windows(frame_us: u64, windows: &[(u64, u64)]) -> OpenTime {
     OpenTime::windows(us(frame_us), &windows).unwrap()
 }
 
-fn constant(value_us: u64) -> PointMasses {
-    PointMasses::constant(us(value_us))
+fn constant(value_us: u64) -> DelayLaw {
+    DelayLaw::constant(us(value_us))
 }
 
 fn periodic(period_us: u64, offset_us: u64, open: OpenTime, work_us: u64) -> EstimatedStage {
@@ -36,7 +36,7 @@ fn periodic(period_us: u64, offset_us: u64, open: OpenTime, work_us: u64) -> Est
             period: us(period_us),
             offset: us(offset_us),
         },
-        readiness: constant(0),
+        jitter: Duration::ZERO,
         open,
         execution: constant(work_us),
         delay: constant(0),
@@ -84,7 +84,7 @@ fn a_chain_of_constant_times_has_the_times_that_follow_by_hand() {
 fn a_message_that_comes_too_late_in_half_of_all_cases_makes_two_ages() {
     // The sensor takes 1 to 3 ms; the actor reads at 2, 12, ... and takes no time.
     let mut sensor = periodic(10_000, 0, OpenTime::always(), 0);
-    sensor.execution = PointMasses::uniform(us(1_000), us(3_000));
+    sensor.execution = DelayLaw::uniform(us(1_000), us(3_000));
     let actor = periodic(10_000, 2_000, OpenTime::always(), 0);
     let laws = estimate(&[sensor, actor]).unwrap();
     // With the data of 0 or those of -10, until the output at 12.
@@ -214,7 +214,7 @@ fn a_sporadic_reader_waits_as_long_as_its_last_job_is_past() {
 fn a_jitter_delays_each_job_by_a_time_of_its_own() {
     // Jobs at 0, 10, ... are ready up to 4 ms later, and read at once.
     let mut sensor = periodic(10_000, 0, OpenTime::always(), 1_000);
-    sensor.readiness = PointMasses::jitter(us(4_000));
+    sensor.jitter = us(4_000);
     let laws = estimate(std::slice::from_ref(&sensor)).unwrap();
     // From one to the next: 10 ms and the difference of two even draws, and the execution.
     let within = |law: &StepCdf, value: u64| law.value(us(value));
@@ -233,9 +233,9 @@ fn a_jitter_delays_each_job_by_a_time_of_its_own() {
     assert!((within(age, 12_000) - 1.0).abs() < 1e-9);
     assert_eq!(within(age, 7_999), within(age, 2_000));
     // A reader with jitter, and a message at 1 ms: its job at 0 reads that in three quarters of all cases, or else that at 10.
-    sensor.readiness = constant(0);
+    sensor.jitter = Duration::ZERO;
     let late = EstimatedStage {
-        readiness: PointMasses::jitter(us(4_000)),
+        jitter: us(4_000),
         ..periodic(10_000, 0, OpenTime::always(), 0)
     };
     let laws = estimate(&[sensor.clone(), late.clone()]).unwrap();
@@ -261,6 +261,53 @@ fn a_jitter_delays_each_job_by_a_time_of_its_own() {
             Err(EstimateError::Jitter)
         );
     }
+}
+
+#[test]
+fn drawn_job_chains_have_the_laws_of_point_masses() {
+    // Requests at any phase pass a partition of 2 in 5 ms, and are read each 7 ms.
+    let ask = EstimatedStage {
+        release: JobRelease::Sporadic {
+            least_gap: us(9_000),
+            longest_gap: us(31_000),
+        },
+        ..periodic(1, 0, OpenTime::always(), 100)
+    };
+    let pass = EstimatedStage {
+        release: JobRelease::Message,
+        execution: DelayLaw::uniform(us(200), us(1_900)),
+        delay: DelayLaw::uniform(us(50), us(600)),
+        ..periodic(1, 0, windows(5_000, &[(1_000, 2_000)]), 0)
+    };
+    let act = periodic(7_000, 3_000, windows(5_000, &[(0, 900)]), 300);
+    let chain = [ask, pass, act];
+    let course = ChainCourse::of(&chain).unwrap();
+    let (drawn, followed) = (course.drawn().unwrap(), course.followed().unwrap());
+    let pairs = [
+        (&drawn.data_age, &followed.data_age),
+        (&drawn.data_age_at_output, &followed.data_age_at_output),
+        (&drawn.reaction_time, &followed.reaction_time),
+    ];
+    for (drawn, followed) in pairs {
+        for at in (0..80_000).step_by(97) {
+            // Point masses lie a phase of 20 us, or a part of the answer, beside the times that they stand for.
+            let (least, most) = (
+                followed.value(us(at - 60.min(at))),
+                followed.value(us(at + 60)),
+            );
+            let here = drawn.value(us(at));
+            let error = DRAWN_ERROR + 1.0 / 96.0;
+            assert!(
+                least - error < here && here < most + error,
+                "{at}: {here} and {least} to {most}"
+            );
+        }
+    }
+    assert_eq!(
+        drawn,
+        course.drawn().unwrap(),
+        "the draws are the same each time"
+    );
 }
 
 fn open_times() -> impl Strategy<Value = OpenTime> {
