@@ -529,6 +529,11 @@ fn what_is_not_predicted_names_its_key() {
             "domains.eye.tasks.see.jitter",
         ),
         (
+            "[domains.arm.tasks.act]\narrivals = { kind = \"periodic\", period = \"20ms\" }",
+            "[domains.arm.tasks.act]\narrivals = { kind = \"sporadic\", min_gap = \"20ms\", max_gap = \"20ms\" }",
+            "domains.arm.tasks.act.arrivals",
+        ),
+        (
             execution,
             "execution_time = { kind = \"constant\", value = \"5ms\" }",
             "domains.eye.tasks.see.execution_time",

@@ -260,6 +260,17 @@ impl<'a> ChainModel<'a> {
                 link.topic
             ));
         }
+        if let Arrivals::Sporadic {
+            min_gap, max_gap, ..
+        } = task.arrivals
+            && min_gap == max_gap
+        {
+            return Err(format!(
+                "`{}`: gaps that never vary keep the phase of the reader to the messages for ever, and nothing says which one that is; \
+                 write `{{ kind = \"periodic\", period = \"{min_gap}\" }}`, or gaps that vary",
+                key(name, "arrivals")
+            ));
+        }
         self.clock(name, task)
     }
 
