@@ -6,6 +6,7 @@
 //! `analysis::notation`.
 
 mod assessment;
+mod chains;
 mod comparison;
 mod description;
 mod frequency;
@@ -55,6 +56,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(assessment::predict_description, module)?)?;
     module.add_function(wrap_pyfunction!(assessment::size_description, module)?)?;
     module.add_function(wrap_pyfunction!(assessment::analyze_description, module)?)?;
+    module.add_function(wrap_pyfunction!(chains::predict_chains, module)?)?;
+    module.add_function(wrap_pyfunction!(chains::size_frame, module)?)?;
     module.add_function(wrap_pyfunction!(comparison::compare, module)?)?;
     module.add_function(wrap_pyfunction!(simulation::simulate, module)?)?;
     module.add_class::<sweep::Sweep>()?;

@@ -11,7 +11,7 @@ pyo3::create_exception!(
     PyValueError,
     "There is no answer: what is wrong, and what would be right.\n\n`kind` names the reason in one \
      word: \"overloaded\", \"not-analysed\", \"execution-time-unknown\", \"hyperperiod-too-long\", \
-     \"no-budget-suffices\", \"no-delay-suffices\", \"not-periodic\", \"out-of-range\", \"too-many-steps\" or \"invalid\"."
+     \"no-budget-suffices\", \"no-delay-suffices\", \"no-frame-suffices\", \"not-periodic\", \"out-of-range\", \"too-many-steps\" or \"invalid\"."
 );
 
 /// The exception for what an analysis refuses.

@@ -40,16 +40,16 @@ pub enum Source {
     Queue(Box<QueueResponses>),
     /// A service of a description, or a queue whose execution times have a law.
     Service(Box<PredictedResponses>),
-    /// Response times that were simulated.
-    Simulated(Box<Distribution>),
+    /// A distribution as a whole: simulated times, or those of a chain.
+    Whole(Box<Distribution>),
     /// The bracket that is proved, beside a sharper estimate.
     Proved(Box<ProvedAnswers>),
 }
 
 impl Answer {
-    /// Simulated response times.
-    pub fn simulated(distribution: Distribution) -> Self {
-        Self::of(Source::Simulated(Box::new(distribution)))
+    /// Times with a distribution of their own, such as simulated ones.
+    pub fn of_distribution(distribution: Distribution) -> Self {
+        Self::of(Source::Whole(Box::new(distribution)))
     }
 
     /// Predicted response times of a service.
@@ -77,7 +77,7 @@ impl Source {
         match self {
             Self::Queue(queue) => queue.distribution("response time", probabilities),
             Self::Service(service) => Ok(service.distribution.clone()),
-            Self::Simulated(distribution) => Ok((**distribution).clone()),
+            Self::Whole(distribution) => Ok((**distribution).clone()),
             Self::Proved(proved) => Ok(proved.distribution.clone()),
         }
     }
@@ -94,9 +94,7 @@ impl Source {
                 Ok(quantile.unwrap_or(UNKNOWN))
             }
             // Beyond what was simulated nothing bounds it from above.
-            Self::Simulated(distribution) => {
-                Ok(distribution.quantile(*probability).unwrap_or(UNKNOWN))
-            }
+            Self::Whole(distribution) => Ok(distribution.quantile(*probability).unwrap_or(UNKNOWN)),
             Self::Proved(proved) => {
                 let quantile = proved.distribution.quantile(*probability);
                 Ok(quantile.unwrap_or(UNKNOWN))
@@ -141,7 +139,7 @@ impl Answer {
                     (bounds.lower, bounds.upper)
                 }
                 Source::Service(service) => service.distribution.cdf(at),
-                Source::Simulated(distribution) => distribution.cdf(at),
+                Source::Whole(distribution) => distribution.cdf(at),
                 Source::Proved(proved) => proved.distribution.cdf(at),
             }
         };
@@ -160,7 +158,7 @@ impl Answer {
         let mean = python.detach(|| match &*self.source {
             Source::Queue(queue) => queue.mean(),
             Source::Service(service) => between(service.mean),
-            Source::Simulated(distribution) => distribution.mean().unwrap_or(UNKNOWN),
+            Source::Whole(distribution) => distribution.mean().unwrap_or(UNKNOWN),
             Source::Proved(proved) => between(proved.mean),
         });
         (mean.low.as_nanos(), mean.high.map(Duration::as_nanos))
@@ -172,7 +170,7 @@ impl Answer {
         match &*self.source {
             Source::Queue(queue) => &queue.method,
             Source::Service(service) => &service.method,
-            Source::Simulated(distribution) => &distribution.provenance.method,
+            Source::Whole(distribution) => &distribution.provenance.method,
             Source::Proved(proved) => &proved.distribution.provenance.method,
         }
     }
@@ -183,7 +181,7 @@ impl Answer {
         match &*self.source {
             Source::Queue(queue) => queue.assumptions.clone(),
             Source::Service(service) => service.assumptions.clone(),
-            Source::Simulated(distribution) => distribution.provenance.assumptions.clone(),
+            Source::Whole(distribution) => distribution.provenance.assumptions.clone(),
             Source::Proved(proved) => proved.distribution.provenance.assumptions.clone(),
         }
     }
@@ -194,7 +192,7 @@ impl Answer {
         let evidence = match &*self.source {
             Source::Queue(queue) => queue.evidence(),
             Source::Service(service) => service.evidence,
-            Source::Simulated(simulated) => simulated.provenance.evidence,
+            Source::Whole(simulated) => simulated.provenance.evidence,
             Source::Proved(proved) => proved.distribution.provenance.evidence,
         };
         evidence.to_string()
@@ -206,7 +204,7 @@ impl Answer {
         match &*self.source {
             Source::Queue(queue) => Some(queue.utilisation),
             Source::Service(service) => Some(service.utilisation),
-            Source::Simulated(_) | Source::Proved(_) => None,
+            Source::Whole(_) | Source::Proved(_) => None,
         }
     }
 
@@ -216,7 +214,7 @@ impl Answer {
         match &*self.source {
             Source::Queue(queue) => Some(queue.bandwidth),
             Source::Service(service) => Some(service.bandwidth),
-            Source::Simulated(_) | Source::Proved(_) => None,
+            Source::Whole(_) | Source::Proved(_) => None,
         }
     }
 
@@ -235,7 +233,7 @@ impl Answer {
                 let bracket = bracket.map_err(|error| refused(python, &error))?;
                 Ok(Some(Self::of(Source::Queue(Box::new(bracket)))))
             }
-            Source::Queue(_) | Source::Simulated(_) | Source::Proved(_) => Ok(None),
+            Source::Queue(_) | Source::Whole(_) | Source::Proved(_) => Ok(None),
         }
     }
 }

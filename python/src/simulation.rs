@@ -13,6 +13,7 @@ use tailbound_simulator::traces::{Detail, ScheduleWindow};
 use tailbound_time::Duration;
 
 use crate::assessment::{inputs, unanswered};
+use crate::chains::{self, ChainRow, TopicRow};
 use crate::description::Description;
 use crate::interruption::interruptible;
 use crate::refusal::invalid;
@@ -52,6 +53,13 @@ type JobRow = (usize, u64, u64, Option<u64>, Option<u64>, bool);
 /// begins and ends.
 type ScheduleRow = (String, Vec<String>, Vec<BlockRow>, Vec<JobRow>, (u64, u64));
 
+/// Hosts, windows of their schedules, and chains with the messages of topics.
+type SimulationRow = (
+    Vec<HostRow>,
+    Vec<ScheduleRow>,
+    (Vec<ChainRow>, Vec<TopicRow>),
+);
+
 /// As many pieces, jobs and changes of budgets as a window may have.
 const MOST_PIECES: usize = 1_000_000;
 
@@ -71,7 +79,7 @@ pub fn simulate(
     span_ns: Span,
     probabilities: Vec<f64>,
     window_ns: Option<(u64, u64)>,
-) -> PyResult<(Vec<HostRow>, Vec<ScheduleRow>)> {
+) -> PyResult<SimulationRow> {
     let inputs = inputs(python, &description)?;
     let description = description.loaded.description.clone();
     let simulated = interruptible(python, move || -> Result<_, Failed> {
@@ -88,14 +96,17 @@ pub fn simulate(
             Some(window) => recorded(host, window, &mut schedules.borrow_mut()),
         };
         let answer = simulation::simulate(&description, &inputs, &query, each)?;
-        Ok((answer.hosts, schedules.into_inner()))
+        Ok((answer, schedules.into_inner()))
     })?;
-    let (hosts, schedules) = simulated.map_err(|failed| match failed {
+    let (answer, schedules) = simulated.map_err(|failed| match failed {
         Failed::Assessment(error) => unanswered(python, &error),
         Failed::Window(what) => invalid(python, what),
     })?;
-    let hosts = hosts.iter().map(|host| row(host, &probabilities));
-    Ok((hosts.collect(), schedules))
+    let hosts = answer.hosts.iter().map(|host| row(host, &probabilities));
+    let hosts = hosts.collect();
+    let chains = answer.chains.into_iter().map(chains::simulated);
+    let topics = answer.topics.into_iter().map(chains::counted);
+    Ok((hosts, schedules, (chains.collect(), topics.collect())))
 }
 
 /// Why there is no simulation.
@@ -226,6 +237,6 @@ fn task_row(domain: &str, task: &TaskResult, probabilities: &[f64]) -> TaskRow {
             probabilities.iter().map(quantile).collect(),
         ),
         task.cpu_share,
-        task.response_times.clone().map(Answer::simulated),
+        task.response_times.clone().map(Answer::of_distribution),
     )
 }

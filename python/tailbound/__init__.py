@@ -8,7 +8,8 @@
 - :func:`analyze_global`, :func:`assign_priorities`, :func:`deadline_tests`: several CPUs, orders of
   priorities, every test side by side
 - :func:`interface`: the least reservations on which tasks, or domains, meet their deadlines
-- :func:`simulate`: what becomes of every domain and task of a description
+- :func:`simulate`: what becomes of every domain, task and chain of a description
+- :func:`size_frame`: the major frame and the windows of time partitions
 - :func:`sweep`: the same at many points, on all cores or a cluster
 - :func:`frequency_model`: execution times at other clock frequencies
 - :func:`generate`: random sets of tasks, as the literature draws them
@@ -21,8 +22,12 @@ change.
 
 from . import thesis
 from ._native import AnalysisError, Description, __version__
+from ._chains import FrameSizing, SimulatedChain, SimulatedTopic, SizedWindow, size_frame
 from ._description import (
     Analysis,
+    ChainPrediction,
+    ChainTime,
+    ChainVerdict,
     CpuVerdict,
     ModeVerdict,
     Predictions,
@@ -84,6 +89,9 @@ __all__ = [
     "Analysis",
     "AnalysisError",
     "BandwidthCurve",
+    "ChainPrediction",
+    "ChainTime",
+    "ChainVerdict",
     "Choice",
     "Comparison",
     "CpuInterface",
@@ -93,6 +101,7 @@ __all__ = [
     "Distance",
     "Distribution",
     "DomainInterface",
+    "FrameSizing",
     "FrequencyModel",
     "GlobalSchedulability",
     "Infeasible",
@@ -112,10 +121,13 @@ __all__ = [
     "Schedule",
     "ServicePrediction",
     "ServiceSizing",
+    "SimulatedChain",
     "SimulatedCpu",
     "SimulatedDomain",
     "SimulatedTask",
+    "SimulatedTopic",
     "Simulation",
+    "SizedWindow",
     "Sizing",
     "Slowdown",
     "SweepResult",
@@ -140,6 +152,7 @@ __all__ = [
     "predict",
     "simulate",
     "size",
+    "size_frame",
     "sweep",
     "thesis",
 ]

@@ -72,15 +72,44 @@ class ServicePrediction:
     """The response times; ``None`` where there is no prediction."""
 
 
+@dataclass(frozen=True, eq=False)
+class ChainTime(ByValue):
+    """A time of a chain: its data age, that at the output, or its reaction time."""
+
+    name: str
+    """``"data age"``, ``"data age at the output"`` or ``"reaction time"``."""
+    limit: np.timedelta64
+    """The longest time that is allowed; ``NaT`` if there is none."""
+    within_limit: Optional[float]
+    """The share of all times within the limit; ``None`` without one."""
+    distribution: Distribution = field(compare=False, repr=False)
+    """The distribution, to compare predicted, simulated and measured ones."""
+
+
+@dataclass(frozen=True)
+class ChainPrediction:
+    """The prediction for a chain in a variant of the experiment."""
+
+    chain: str
+    variant: str
+    refused: Optional[str]
+    """Why there is no prediction."""
+    times: tuple[ChainTime, ...]
+    """The data age, the data age at the output, and the reaction time; none where there is no
+    prediction."""
+
+
 @dataclass(frozen=True)
 class Predictions:
     """The predictions for a description, made by :func:`predict`: a sequence of
-    :class:`ServicePrediction`."""
+    :class:`ServicePrediction`, and one of each chain."""
 
     answers: tuple[ServicePrediction, ...]
     """One per service, variant, and what was known of the execution times."""
     probabilities: tuple[float, ...]
     """The probabilities at which the bounds are as sharp as the methods allow."""
+    chains: tuple[ChainPrediction, ...] = ()
+    """One per chain and variant; none where one service was asked for."""
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -135,7 +164,22 @@ def predict_description(
         )
         for name, of, source, why, promises, answer in rows
     )
-    return Predictions(answers, tuple(sharp))
+    chains = _native.predict_chains(description_of(given), variant) if service is None else []
+    return Predictions(answers, tuple(sharp), tuple(_chain(*row) for row in chains))
+
+
+def _chain(
+    chain: str,
+    variant: str,
+    refused: Optional[str],
+    times: Sequence[tuple[str, Optional[int], Optional[float], _native.Answer]],
+) -> ChainPrediction:
+    limits = timedeltas([limit_ns for _, limit_ns, _, _ in times])
+    predicted = tuple(
+        ChainTime(name, limit, within, Distribution(answer, f"{name} of {chain} in {variant}"))
+        for (name, _, within, answer), limit in zip(times, limits)
+    )
+    return ChainPrediction(chain, variant, refused, predicted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +217,30 @@ class CpuVerdict:
     method: str
 
 
+@dataclass(frozen=True, eq=False)
+class ChainVerdict(ByValue):
+    """Whether a chain keeps its data age and its reaction time in a mode."""
+
+    chain: str
+    mode: Optional[str]
+    """The mode, where the description has modes."""
+    data_age: np.timedelta64
+    """The longest data age that is allowed; ``NaT`` if there is none."""
+    reaction_time: np.timedelta64
+    """The longest reaction time that is allowed; ``NaT`` if there is none."""
+    bound: np.timedelta64
+    """Neither is longer; ``NaT`` where nothing bounds them."""
+    parts: tuple[tuple[str, str, np.timedelta64], ...]
+    """The parts of the bound in the order of the chain, which add up to it: ``"wait"``,
+    ``"response"`` or ``"transport"``, the task or topic, and the length."""
+    verdict: str
+    """``"met"``, ``"missed"``, ``"undecided"`` or ``"no-deadline"``."""
+    why: Optional[str]
+    """Why not, or why nothing can be said."""
+    methods: tuple[str, ...]
+    """The theorems by which the bound holds."""
+
+
 @dataclass(frozen=True)
 class ModeVerdict:
     """The answer for one mode."""
@@ -194,6 +262,8 @@ class Analysis:
     modes: tuple[ModeVerdict, ...]
     objections: tuple[str, ...]
     """Everything that stands against it, in words."""
+    chains: tuple[ChainVerdict, ...]
+    """The answer for each chain in each mode."""
     document: dict[str, Any] = field(compare=False, repr=False)
     """The JSON document of ``tailbound analyze --format json``, without its versions."""
 
@@ -214,7 +284,29 @@ def analyze_description(given: object) -> Analysis:
     text, objections = _native.analyze_description(description_of(given))
     document = json.loads(text)
     modes = tuple(_mode(mode) for mode in document["modes"])
-    return Analysis(document["schedulable"], modes, tuple(objections), document)
+    chains = tuple(_chain_verdict(chain) for chain in document.get("chains", []))
+    return Analysis(document["schedulable"], modes, tuple(objections), chains, document)
+
+
+def _chain_verdict(chain: dict[str, Any]) -> ChainVerdict:
+    answer = chain.get("answer") or {"bound_ns": None, "parts": [], "methods": []}
+    times = [chain["data_age_ns"], chain["reaction_time_ns"], answer["bound_ns"]]
+    data_age, reaction_time, bound = timedeltas(times)
+    lengths = timedeltas([part["length_ns"] for part in answer["parts"]])
+    return ChainVerdict(
+        chain=chain["chain"],
+        mode=chain["mode"],
+        data_age=data_age,
+        reaction_time=reaction_time,
+        bound=bound,
+        parts=tuple(
+            (part["kind"], part["at"], length)
+            for part, length in zip(answer["parts"], lengths)
+        ),
+        verdict=chain["verdict"],
+        why=chain["why"],
+        methods=tuple(answer["methods"]),
+    )
 
 
 def _mode(mode: dict[str, Any]) -> ModeVerdict:

@@ -130,6 +130,15 @@ _Schedule = tuple[
     tuple[int, int],
 ]
 
+_ChainTimes = tuple[int, list[Answer], list[tuple[str, Answer]]]
+_SimulatedChain = tuple[
+    str,
+    tuple[Optional[int], Optional[int]],
+    tuple[Optional[_ChainTimes], Optional[str]],
+    list[str],
+]
+_SimulatedTopic = tuple[str, str, list[int]]
+
 class Description:
     @staticmethod
     def load(path: Union[str, "os.PathLike[str]"]) -> "Description": ...
@@ -208,6 +217,19 @@ def size_description(
     server: Optional[str],
     is_limit: bool,
 ) -> list[tuple[_SizedRow, Optional[_Budgets]]]: ...
+def predict_chains(
+    description: Description, variant: Optional[str]
+) -> list[
+    tuple[
+        str,
+        str,
+        Optional[str],
+        list[tuple[str, Optional[int], Optional[float], Answer]],
+    ]
+]: ...
+def size_frame(
+    description: Description, host: Optional[str], grid_ns: int, most_windows: int
+) -> tuple[str, str]: ...
 def analyze_description(description: Description) -> tuple[str, list[str]]: ...
 _SporadicRow = tuple[int, int, int, int, int]
 _Asked = tuple[str, Sequence[int], int, Optional[int], int, int]
@@ -331,4 +353,4 @@ def simulate(
     span_ns: tuple[int, int],
     probabilities: Sequence[float],
     window_ns: Optional[tuple[int, int]],
-) -> tuple[list[_Host], list[_Schedule]]: ...
+) -> tuple[list[_Host], list[_Schedule], tuple[list[_SimulatedChain], list[_SimulatedTopic]]]: ...

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Iterable, Optional, Sequence, Union
 
 import numpy as np
 
 from . import _native
+from ._chains import SimulatedChain, SimulatedTopic, simulated_chain, simulated_topic
 from ._description import DescriptionLike, description_of
 from ._optional import frame
 from ._response import Distribution
@@ -86,13 +87,17 @@ class Simulation:
     """What is taken for granted."""
     schedules: tuple[Schedule, ...] = ()
     """A window of the schedule of each CPU, where that was asked for."""
+    chains: tuple[SimulatedChain, ...] = ()
+    """The chains of the description."""
+    topics: tuple[SimulatedTopic, ...] = ()
+    """The messages of its topics, at each subscriber."""
 
     @property
     def is_fine(self) -> bool:
-        """Whether all deadlines were met and nothing piles up."""
-        return all(domain.growth is None for domain in self.domains) and all(
-            task.missed == 0 for task in self.tasks
-        )
+        """Whether all deadlines were met, chains kept their limits, and nothing piles up."""
+        kept = all(not chain.objections for chain in self.chains)
+        steady = all(domain.growth is None for domain in self.domains)
+        return kept and steady and all(task.missed == 0 for task in self.tasks)
 
     def to_frame(self) -> Any:
         """A ``pandas.DataFrame`` with a row for each task; of percentiles the upper ends."""
@@ -161,7 +166,7 @@ def simulate(
     length_ns = optional_nanoseconds(duration, duration_ns, "duration")
     before_ns = optional_nanoseconds(warm_up, warm_up_ns, "warm_up") or 0
     window_ns = optional_nanoseconds(schedule, schedule_ns, "schedule")
-    hosts, schedules = _native.simulate(
+    hosts, schedules, (chains, topics) = _native.simulate(
         _described(description),
         mode,
         variant,
@@ -173,7 +178,11 @@ def simulate(
         [one / 100 for one in told],
         None if window_ns is None else (before_ns, before_ns + window_ns),
     )
-    return _of(hosts, told, tuple(schedule_of(*row) for row in schedules))
+    return replace(
+        _of(hosts, told, tuple(schedule_of(*row) for row in schedules)),
+        chains=tuple(simulated_chain(row) for row in chains),
+        topics=tuple(simulated_topic(row) for row in topics),
+    )
 
 
 def _described(given: object) -> _native.Description:

@@ -1,9 +1,12 @@
 //! The data ages and reaction times that analysis predicts for the chains of a description.
 
 mod chain_model;
+mod lasting_budget;
 
 use serde::Serialize;
-use tailbound_analysis::chains::estimate::{ASSUMPTIONS, ChainEstimate, ESTIMATE, estimate};
+use tailbound_analysis::chains::estimate::{
+    ASSUMPTIONS, ChainEstimate, DRAWN_CHAINS, DRAWN_ERROR, EstimateMethod, estimate,
+};
 use tailbound_analysis::resolution::Deployment;
 use tailbound_distribution::{Distribution, Evidence, Provenance, StepCdf};
 use tailbound_model::{Description, InputFiles};
@@ -134,16 +137,24 @@ fn predicted(
         data_age,
         data_age_at_output,
         reaction_time,
+        method,
         is_sampled,
     } = laws;
     let distribution = |what: &str, law: StepCdf| {
         let subject = format!("{what} of {name}");
-        let mut provenance = Provenance::new(Evidence::Estimate, subject, ESTIMATE);
+        let mut provenance = Provenance::new(Evidence::Estimate, subject, method.name());
         let general = ASSUMPTIONS.iter().map(|one| (*one).to_owned());
         provenance.assumptions = general.chain(assumptions.iter().cloned()).collect();
         if is_sampled {
             let some = "some jobs of the hyperperiod stand for all of them";
             provenance.assumptions.push(some.into());
+        }
+        if method == EstimateMethod::DrawnChains {
+            provenance.assumptions.push(format!(
+                "{DRAWN_CHAINS} drawn job chains stand for all of them: with a probability of 99.9%, no share is further off than \
+                 {:.1}%",
+                DRAWN_ERROR * 100.0
+            ));
         }
         Distribution::from_curve(provenance, law)
     };

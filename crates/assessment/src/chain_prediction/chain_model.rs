@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use tailbound_analysis::chains::estimate::{
-    EstimatedStage, JobRelease, OpenTime, PeriodicWork, PointMasses,
+    DelayLaw, EstimatedStage, JobRelease, OpenTime, PeriodicWork,
 };
 use tailbound_analysis::schedulability::priority_assignment::described_rank;
 use tailbound_model::{
@@ -17,7 +17,7 @@ use tailbound_topics::{Chain, ChainLink, ReadRule, TaskName, Topics};
 const MOST_LEFT_OUT: f64 = 0.1;
 
 /// The longest way of messages that release each other.
-const LONGEST_RELEASE: usize = 64;
+pub(super) const LONGEST_RELEASE: usize = 64;
 
 /// A chain as its estimate takes it.
 pub(super) struct ModeledChain {
@@ -29,9 +29,9 @@ pub(super) struct ModeledChain {
 
 /// A deployed description of which chains are predicted.
 pub(super) struct ChainModel<'a> {
-    description: &'a Description,
+    pub(super) description: &'a Description,
     inputs: &'a InputFiles,
-    topics: Topics,
+    pub(super) topics: Topics,
 }
 
 /// The jobs that come before those of a task, or may.
@@ -51,7 +51,7 @@ struct Company {
 enum CpuClaim {
     /// Windows of a frame.
     Windows,
-    /// All the time that higher priorities leave.
+    /// All the time that higher priorities leave, or as much of it as a budget that lasts.
     Priority,
     /// All the time.
     WholeCpu,
@@ -136,7 +136,55 @@ impl<'a> ChainModel<'a> {
         let execution = self.law(name)?;
         let supplied = self.supplied(name, domain)?;
         let company = self.company(name, domain, task)?;
-        let open_share = supplied.share();
+        self.check_load(name, &company, &execution, supplied.share())?;
+        if !company.beside.is_empty() {
+            modeled.assumptions.push(format!(
+                "jobs of {name} never wait for those of {}, which take {:.2}% of the CPU",
+                names(&company.beside),
+                company.beside_share * 100.0
+            ));
+        }
+        let open = supplied.behind(&company.above).ok_or_else(|| {
+            format!(
+                "`{}`: the tasks with higher priorities leave no time, or have too many jobs in their hyperperiod",
+                key(name, "priority")
+            )
+        })?;
+        modeled.assumptions.extend(self.host_costs(domain));
+        if CpuClaim::of(domain.reservation.as_ref()) == CpuClaim::Budget {
+            modeled.assumptions.push(format!(
+                "the budget of domain {} is never used up: in each period its tasks run the jobs that come in it, and at most one \
+                 each from before",
+                name.domain
+            ));
+        }
+        if !company.above.is_empty() {
+            let means = "tasks with higher priorities take their mean execution times";
+            modeled
+                .assumptions
+                .push(format!("of the tasks that {name} waits for: {means}"));
+        }
+        modeled.stages.push(EstimatedStage {
+            release,
+            jitter: match release {
+                JobRelease::Message => Duration::ZERO,
+                _ => task.jitter,
+            },
+            open,
+            execution,
+            delay: DelayLaw::uniform(delay.least, delay.most),
+        });
+        Ok(())
+    }
+
+    /// Refuses a task that asks for more than is open to it, with those that may come before, or that others keep from it too often.
+    fn check_load(
+        &self,
+        name: &TaskName,
+        company: &Company,
+        execution: &DelayLaw,
+        open_share: f64,
+    ) -> Result<(), String> {
         let own_share = self.rate(name, 0)? * execution.mean().as_secs_f64();
         let asked = own_share + company.above_share + company.beside_share;
         if asked >= open_share {
@@ -157,32 +205,6 @@ impl<'a> ChainModel<'a> {
                 company.beside_share / open_share * 100.0
             ));
         }
-        if !company.beside.is_empty() {
-            modeled.assumptions.push(format!(
-                "jobs of {name} never wait for those of {}, which take {:.2}% of the CPU",
-                names(&company.beside),
-                company.beside_share * 100.0
-            ));
-        }
-        let open = supplied.behind(&company.above).ok_or_else(|| {
-            format!(
-                "`{}`: the tasks with higher priorities leave no time, or have too many jobs in their hyperperiod",
-                key(name, "priority")
-            )
-        })?;
-        modeled.assumptions.extend(self.host_costs(domain));
-        if !company.above.is_empty() {
-            let means = "tasks with higher priorities take their mean execution times";
-            modeled
-                .assumptions
-                .push(format!("of the tasks that {name} waits for: {means}"));
-        }
-        modeled.stages.push(EstimatedStage {
-            release,
-            open,
-            execution,
-            delay: PointMasses::uniform(delay.least, delay.most),
-        });
         Ok(())
     }
 
@@ -200,7 +222,7 @@ impl<'a> ChainModel<'a> {
         (!keys.is_empty()).then(|| format!("of {keys}, only the begins of windows cost time"))
     }
 
-    fn task(&self, name: &TaskName) -> Result<(&'a Domain, &'a Task), String> {
+    pub(super) fn task(&self, name: &TaskName) -> Result<(&'a Domain, &'a Task), String> {
         let domain = self.description.domains.get(&name.domain);
         let task = domain.and_then(|domain| Some((domain, domain.tasks.get(&name.task)?)));
         task.ok_or_else(|| format!("task {name} does not run in this variant"))
@@ -216,13 +238,20 @@ impl<'a> ChainModel<'a> {
         let topic = self.topics.0.get(&link.topic);
         if topic.is_some_and(|topic| topic.publishers.len() > 1) {
             return Err(format!(
-                "`topics.{}.publishers`: the messages of several publishers displace each other; `tailbound simulate` answers for \
-                 them",
+                "`topics.{}.publishers`: the messages of several publishers displace each other, by how their jobs lie to each other; \
+                 give each a topic of its own, or `tailbound simulate`",
                 link.topic
             ));
         }
         if link.reads == ReadRule::Released {
-            return Ok(JobRelease::Message);
+            return match task.jitter.is_zero() {
+                true => Ok(JobRelease::Message),
+                false => Err(format!(
+                    "`{}`: messages release {name}, and their delay is that of the topic; write the jitter as `topics.{}.delay`",
+                    key(name, "jitter"),
+                    link.topic
+                )),
+            };
         }
         if let Some((other, _)) = self.topics.releasing(name) {
             return Err(format!(
@@ -231,30 +260,37 @@ impl<'a> ChainModel<'a> {
                 link.topic
             ));
         }
-        match self.clock(name, task)? {
-            JobRelease::Sporadic { .. } => Err(format!(
-                "`{}`: a task behind the first one reads the newest message at sporadic times; give it periodic arrivals, or have \
-                 messages release it",
+        if let Arrivals::Sporadic {
+            min_gap, max_gap, ..
+        } = task.arrivals
+            && min_gap == max_gap
+        {
+            return Err(format!(
+                "`{}`: gaps that never vary keep the phase of the reader to the messages for ever, and nothing says which one that is; \
+                 write `{{ kind = \"periodic\", period = \"{min_gap}\" }}`, or gaps that vary",
                 key(name, "arrivals")
-            )),
-            clock => Ok(clock),
+            ));
         }
+        self.clock(name, task)
     }
 
     fn clock(&self, name: &TaskName, task: &Task) -> Result<JobRelease, String> {
-        if !task.jitter.is_zero() {
-            return Err(format!(
-                "`{}`: jitter of releases is not predicted; `tailbound simulate` draws it",
-                key(name, "jitter")
-            ));
-        }
         if let Some((topic, _)) = self.topics.releasing(name) {
             return Err(format!(
                 "`topics.{topic}.released`: the chain begins at {name}, which has no clock of its own"
             ));
         }
         match task.arrivals {
+            Arrivals::Periodic { period, .. } if task.jitter > period => Err(format!(
+                "`{}`: jobs would be ready while earlier ones are not; a jitter of at most {period}, the period, is predicted, and \
+                 `tailbound simulate` draws longer ones",
+                key(name, "jitter")
+            )),
             Arrivals::Periodic { period, offset } => Ok(JobRelease::Periodic { period, offset }),
+            Arrivals::Sporadic { .. } if !task.jitter.is_zero() => Err(format!(
+                "`{}`: of sporadic arrivals no jitter is predicted; leave it out and widen the gaps, or `tailbound simulate`",
+                key(name, "jitter")
+            )),
             Arrivals::Sporadic {
                 min_gap, max_gap, ..
             } => Ok(JobRelease::Sporadic {
@@ -269,22 +305,20 @@ impl<'a> ChainModel<'a> {
     }
 
     /// The law of the execution times of a task.
-    fn law(&self, name: &TaskName) -> Result<PointMasses, String> {
+    fn law(&self, name: &TaskName) -> Result<DelayLaw, String> {
         let (_, task) = self.task(name)?;
         let unknown = |why: &str| format!("`{}`: {why}", key(name, "execution_time"));
         let time = &task.execution_time;
         if let Some(law) = ContinuousLaw::of(time) {
-            return Ok(PointMasses::of_quantiles(|share| {
-                law.exceeded_by(1.0 - share)
-            }));
+            return Ok(DelayLaw::of_quantiles(|share| law.exceeded_by(1.0 - share)));
         }
         match time {
             ExecutionTime::Constant { value } | ExecutionTime::Uniform { min: value, .. } => {
-                Ok(PointMasses::constant(*value))
+                Ok(DelayLaw::constant(*value))
             }
             ExecutionTime::Calibrated {
                 expected: Some(value),
-            } => Ok(PointMasses::constant(*value)),
+            } => Ok(DelayLaw::constant(*value)),
             ExecutionTime::Calibrated { expected: None } => Err(unknown(
                 "the execution time is not known before a calibration; give `expected`",
             )),
@@ -304,7 +338,7 @@ impl<'a> ChainModel<'a> {
                 };
                 match total {
                     0 => Err(unknown("the file has no samples")),
-                    _ => Ok(PointMasses::of_quantiles(at)),
+                    _ => Ok(DelayLaw::of_quantiles(at)),
                 }
             }
             ExecutionTime::Histogram { bins, file } => {
@@ -336,6 +370,13 @@ impl<'a> ChainModel<'a> {
         }
         match CpuClaim::of(reservation) {
             CpuClaim::Windows => {
+                if let Some(donor) = self.donor_to(&name.domain) {
+                    return Err(format!(
+                        "`domains.{donor}.reservation.slack`: what {donor} leaves to {} is not predicted; `tailbound simulate` answers \
+                         for that",
+                        name.domain
+                    ));
+                }
                 let windows = reservation.map_or(&[][..], |reservation| &reservation.windows);
                 let frame = host.major_frame.unwrap_or_default();
                 OpenTime::windows(frame, &host.running_windows(windows)).ok_or_else(|| {
@@ -346,11 +387,28 @@ impl<'a> ChainModel<'a> {
                 })
             }
             CpuClaim::Priority | CpuClaim::WholeCpu | CpuClaim::Rest => Ok(OpenTime::always()),
-            CpuClaim::Budget => Err(format!(
-                "`{}`: on a budget chains are not predicted, only in time partitions, under real-time priorities, and on CPUs of \
-                 their own; `tailbound simulate` answers for others",
-                domain_key(name, "reservation.backend")
-            )),
+            CpuClaim::Budget => {
+                self.check_budget_lasts(&name.domain, domain)?;
+                Ok(OpenTime::always())
+            }
+        }
+    }
+
+    /// A domain that leaves slack to this one.
+    fn donor_to(&self, receiver: &str) -> Option<&'a String> {
+        let mut domains = self.description.domains.iter();
+        let donor = domains.find(|(_, domain)| {
+            let reservation = domain.reservation.as_ref();
+            reservation.is_some_and(|held| held.slack.iter().any(|name| name == receiver))
+        });
+        donor.map(|(name, _)| name)
+    }
+
+    /// The claim of a domain on its CPU; that of its priority where its budget lasts.
+    fn claim(&self, name: &str, domain: &Domain) -> CpuClaim {
+        match CpuClaim::of(domain.reservation.as_ref()) {
+            CpuClaim::Budget if self.check_budget_lasts(name, domain).is_ok() => CpuClaim::Priority,
+            claim => claim,
         }
     }
 
@@ -392,6 +450,7 @@ impl<'a> ChainModel<'a> {
         let work = self.law(&name)?.mean();
         let share = self.rate(&name, 0)? * work.as_secs_f64();
         let by_clock = self.topics.releasing(&name).is_none() && task.clients == 1;
+        let by_clock = by_clock && task.jitter.is_zero();
         match (precedence, &task.arrivals) {
             (CpuOrder::Below, _) => {}
             (CpuOrder::Above, Arrivals::Periodic { period, offset }) if by_clock => {
@@ -426,8 +485,8 @@ impl<'a> ChainModel<'a> {
         let is_elsewhere =
             host(domain) != host(other) || self.description.cpus_of(other).is_disjoint(&cpus);
         let priority = |domain: &Domain| domain.reservation.as_ref().map(|held| held.priority);
-        let own = CpuClaim::of(domain.reservation.as_ref());
-        let theirs = CpuClaim::of(other.reservation.as_ref());
+        let own = self.claim(&name.domain, domain);
+        let theirs = self.claim(other_name, other);
         // A partition has its windows for itself.
         if is_elsewhere || own == CpuClaim::Windows || self.is_idle(other_name, other) {
             return Ok(CpuOrder::Below);
@@ -453,7 +512,9 @@ impl<'a> ChainModel<'a> {
             (CpuClaim::Rest, CpuClaim::Rest) => {
                 refuse("on which nothing is reserved for either of the two")
             }
-            _ => refuse("which is only predicted for real-time priorities"),
+            _ => refuse(
+                "which is only predicted for real-time priorities, and budgets that are never used up",
+            ),
         }
     }
 
@@ -463,7 +524,7 @@ impl<'a> ChainModel<'a> {
         !runs && domain.tasks.is_empty() && !self.has_services(name)
     }
 
-    fn has_services(&self, domain: &str) -> bool {
+    pub(super) fn has_services(&self, domain: &str) -> bool {
         let mut services = self.description.services.values();
         services.any(|service| service.domain == domain)
     }
@@ -518,7 +579,7 @@ fn check_task(name: &TaskName, domain: &Domain, task: &Task) -> Result<(), Strin
 }
 
 /// The law of a histogram: a bin by its count, and any time within it with the same probability.
-fn histogram(bins: &[Bin]) -> Option<PointMasses> {
+fn histogram(bins: &[Bin]) -> Option<DelayLaw> {
     let total: u64 = bins.iter().map(|bin| bin.count).sum();
     let at = |share: f64| {
         let mut rank = share * total as f64;
@@ -533,7 +594,7 @@ fn histogram(bins: &[Bin]) -> Option<PointMasses> {
         }
         bins.last().map_or(Duration::ZERO, |bin| bin.to)
     };
-    (total > 0).then(|| PointMasses::of_quantiles(at))
+    (total > 0).then(|| DelayLaw::of_quantiles(at))
 }
 
 /// The place of another task of the same domain.
@@ -546,7 +607,7 @@ fn within(domain: &Domain, task: &Task, other: &Task) -> CpuOrder {
     }
 }
 
-fn key(name: &TaskName, key: &str) -> String {
+pub(super) fn key(name: &TaskName, key: &str) -> String {
     format!("domains.{}.tasks.{}.{key}", name.domain, name.task)
 }
 

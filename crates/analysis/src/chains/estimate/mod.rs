@@ -10,9 +10,13 @@
 //! - *Data age*: backwards from each output. A reader has the message of job n if that has come, and those of later jobs have
 //!   not; the age ends with the next output.
 //!
-//! All jobs of a hyperperiod count alike. Of a sporadic first task, the phase is any with the same probability, and the gaps are
-//! those of a stationary renewal process.
+//! All jobs of a hyperperiod count alike. Of a sporadic task, the phase is any with the same probability, and the gaps are those of a
+//! stationary renewal process: of one that reads, the next job comes after as long a time as has passed since the last one. A
+//! jitter delays each job by a time of its own. Where tasks have a jitter, or read at sporadic times, job chains are drawn from
+//! these laws (`drawn_chains`), and where none do, point masses are all of them.
 
+mod delay_law;
+mod drawn_chains;
 mod open_time;
 mod point_masses;
 mod segment;
@@ -23,9 +27,10 @@ use num_integer::lcm;
 use tailbound_distribution::{StepCdf, StepCdfError};
 use tailbound_time::Duration;
 
+pub use delay_law::DelayLaw;
+pub use drawn_chains::{DRAWN_CHAINS, DRAWN_ERROR};
 pub use open_time::{OpenTime, PeriodicWork};
-pub use point_masses::PointMasses;
-use point_masses::WeightedTimes;
+use point_masses::{PointMasses, WeightedTimes};
 use segment::{ChainSegment, SegmentClock, segments};
 
 /// The most jobs of a hyperperiod that are followed.
@@ -40,11 +45,30 @@ const NEGLIGIBLE: f64 = 1e-12;
 /// The fractional part of the golden ratio, whose multiples are even over any cycle.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
-/// The name of the method.
-pub const ESTIMATE: &str =
-    "point masses through the jobs of a hyperperiod, cut at tasks with clocks";
+/// How the laws of a chain come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EstimateMethod {
+    /// Point masses pass through the jobs of a hyperperiod.
+    PointMasses,
+    /// [`DRAWN_CHAINS`] job chains are drawn: tasks have a jitter, or read at sporadic times.
+    DrawnChains,
+}
 
-/// The assumptions of the method.
+impl EstimateMethod {
+    /// The name of the method.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PointMasses => {
+                "point masses through the jobs of a hyperperiod, cut at tasks with clocks"
+            }
+            Self::DrawnChains => {
+                "job chains drawn at even parts of a hyperperiod, cut at tasks with clocks"
+            }
+        }
+    }
+}
+
+/// The assumptions of both methods.
 pub const ASSUMPTIONS: [&str; 4] = [
     "all hosts have one clock, on which releases and windows lie as described",
     "execution times and transport delays are independent of each other",
@@ -57,12 +81,24 @@ pub const ASSUMPTIONS: [&str; 4] = [
 pub struct EstimatedStage {
     /// How the jobs of the task come.
     pub release: JobRelease,
+    /// The longest time from the arrival of a job to its readiness, any of which has the same probability; of a task with a clock.
+    pub jitter: Duration,
     /// The times at which the task can run.
     pub open: OpenTime,
     /// The law of its execution times.
-    pub execution: PointMasses,
+    pub execution: DelayLaw,
     /// The law of the transport to here; without a meaning for the first task.
-    pub delay: PointMasses,
+    pub delay: DelayLaw,
+}
+
+impl EstimatedStage {
+    /// Whether no job is ready before the one in front of it, whatever their jitter.
+    fn keeps_order(&self) -> bool {
+        match self.release {
+            JobRelease::Periodic { period, .. } => self.jitter <= period,
+            JobRelease::Sporadic { .. } | JobRelease::Message => self.jitter.is_zero(),
+        }
+    }
 }
 
 /// How the jobs of a task come, with the laws of their distances.
@@ -95,7 +131,9 @@ pub struct ChainEstimate {
     pub data_age_at_output: StepCdf,
     /// The reaction time to a cause right after a job of the first task has begun.
     pub reaction_time: StepCdf,
-    /// Whether some jobs of the hyperperiod stand for all.
+    /// How they come about.
+    pub method: EstimateMethod,
+    /// Whether some jobs of the hyperperiod stand for all, where point masses pass through them.
     pub is_sampled: bool,
 }
 
@@ -105,9 +143,11 @@ pub enum EstimateError {
     /// The first task waits for messages.
     #[error("the first task of the chain has no clock of its own")]
     NoClock,
-    /// A task that reads the newest message has no period.
-    #[error("a task behind the first one reads the newest message at sporadic times")]
-    SporadicReader,
+    /// Jobs could overtake each other.
+    #[error(
+        "jobs of a task with jitter are no further apart than it, or sporadic, or released by messages"
+    )]
+    Jitter,
     /// The times do not fit into 64 bits of nanoseconds.
     #[error("the hyperperiod of the chain is beyond all times")]
     Hyperperiod,
@@ -125,37 +165,19 @@ impl From<StepCdfError> for EstimateError {
 /// The laws of the data age and the reaction time of a chain.
 ///
 /// # Errors
-/// The chain does not begin at a task with a clock, has a sporadic task that reads behind it, or a hyperperiod that is too long.
+/// The chain does not begin at a task with a clock, has a jitter that is too long, or a hyperperiod that is too long.
 pub fn estimate(stages: &[EstimatedStage]) -> Result<ChainEstimate, EstimateError> {
-    let segments = segments(stages)?;
+    if !stages.iter().all(EstimatedStage::keeps_order) {
+        return Err(EstimateError::Jitter);
+    }
+    let course = ChainCourse::of(stages)?;
     let is_sporadic =
         |segment: &ChainSegment<'_>| matches!(segment.clock, SegmentClock::Sporadic { .. });
-    if segments.iter().skip(1).any(is_sporadic) {
-        return Err(EstimateError::SporadicReader);
+    let has_jitter = stages.iter().any(|stage| !stage.jitter.is_zero());
+    match has_jitter || course.segments.iter().skip(1).any(is_sporadic) {
+        true => course.drawn(),
+        false => course.followed(),
     }
-    let cycles = segments.iter().map(|segment| segment.cycle_ns);
-    let periods = segments.iter().filter_map(|segment| match segment.clock {
-        SegmentClock::Periodic { period_ns, .. } => Some(period_ns),
-        SegmentClock::Sporadic { .. } => None,
-    });
-    let hyperperiod_ns = common_cycle(cycles.chain(periods))?;
-    let course = ChainCourse {
-        hyperperiod_ns,
-        segments,
-    };
-    let (reaction_time, few) = course.reaction_times()?;
-    let (data_age_at_output, few_outputs) = course.data_ages(AgeEnd::Output)?;
-    let (data_age, _) = match course.segments.len() {
-        // Each job of the first task has an output of its own, so that the first output with later data is the next one.
-        1 => (reaction_time.clone(), few),
-        _ => course.data_ages(AgeEnd::NextOutput)?,
-    };
-    Ok(ChainEstimate {
-        data_age,
-        data_age_at_output,
-        reaction_time,
-        is_sampled: few || few_outputs,
-    })
 }
 
 /// The least common multiple of cycles.
@@ -185,7 +207,38 @@ struct ChainCourse<'a> {
     hyperperiod_ns: i64,
 }
 
-impl ChainCourse<'_> {
+impl<'a> ChainCourse<'a> {
+    fn of(stages: &'a [EstimatedStage]) -> Result<Self, EstimateError> {
+        let segments = segments(stages)?;
+        let cycles = segments.iter().map(|segment| segment.cycle_ns);
+        let periods = segments.iter().filter_map(|segment| match segment.clock {
+            SegmentClock::Periodic { period_ns, .. } => Some(period_ns),
+            SegmentClock::Sporadic { .. } => None,
+        });
+        Ok(Self {
+            hyperperiod_ns: common_cycle(cycles.chain(periods))?,
+            segments,
+        })
+    }
+
+    /// The laws by point masses, of a chain in which periods or messages decide when all jobs behind the first one come.
+    fn followed(&self) -> Result<ChainEstimate, EstimateError> {
+        let (reaction_time, few) = self.reaction_times()?;
+        let (data_age_at_output, few_outputs) = self.data_ages(AgeEnd::Output)?;
+        let (data_age, _) = match self.segments.len() {
+            // Each job of the first task has an output of its own, so that the first output with later data is the next one.
+            1 => (reaction_time.clone(), few),
+            _ => self.data_ages(AgeEnd::NextOutput)?,
+        };
+        Ok(ChainEstimate {
+            data_age,
+            data_age_at_output,
+            reaction_time,
+            method: EstimateMethod::PointMasses,
+            is_sampled: few || few_outputs,
+        })
+    }
+
     /// Releases of a segment's clock that stand for all of a hyperperiod, and whether they are some of many.
     fn releases(&self, segment: &ChainSegment<'_>) -> (Vec<i64>, bool) {
         match segment.clock {

@@ -17,7 +17,7 @@ const MOST_GATHERED: usize = 1 << 20;
 
 /// A law of times, in nanoseconds, as points with probabilities that sum up to 1.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PointMasses {
+pub(super) struct PointMasses {
     /// In ascending order.
     points: Vec<(i64, f64)>,
     /// The probability of each point and all before it.
@@ -37,17 +37,6 @@ impl PointMasses {
             (signed(quantile(middle)), 1.0 / f64::from(SHARES))
         });
         Self::gathered(shares.collect())
-    }
-
-    /// Any time between two with the same probability.
-    pub fn uniform(least: Duration, most: Duration) -> Self {
-        if most <= least {
-            return Self::constant(least);
-        }
-        let width_ns = most.saturating_sub(least).as_nanos() as f64;
-        Self::of_quantiles(|share| {
-            least.saturating_add(Duration::from_nanos((share * width_ns).round() as u64))
-        })
     }
 
     /// The law of points in any order, of which there may be more than a law has.

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::delay_law::DelayLaw;
 use super::point_masses::{PointMasses, signed};
 use super::{EstimateError, EstimatedStage, JobRelease, common_cycle};
 
@@ -30,9 +31,9 @@ pub(super) enum SegmentClock {
 pub(super) struct ChainSegment<'a> {
     pub clock: SegmentClock,
     /// The tasks; the first one has the clock.
-    stages: &'a [EstimatedStage],
+    pub stages: &'a [EstimatedStage],
     /// The transport to the reader behind.
-    delay: Option<&'a PointMasses>,
+    pub delay: Option<&'a DelayLaw>,
     /// The cycle after which the open times of all tasks repeat.
     pub cycle_ns: i64,
     outcomes: RefCell<BTreeMap<i64, Rc<PointMasses>>>,
@@ -64,7 +65,7 @@ pub(super) fn segments(stages: &[EstimatedStage]) -> Result<Vec<ChainSegment<'_>
 impl<'a> ChainSegment<'a> {
     fn of(
         stages: &'a [EstimatedStage],
-        delay: Option<&'a PointMasses>,
+        delay: Option<&'a DelayLaw>,
     ) -> Result<Self, EstimateError> {
         let clock = match stages[0].release {
             JobRelease::Periodic { period, offset } => SegmentClock::Periodic {
@@ -113,14 +114,14 @@ impl<'a> ChainSegment<'a> {
         let mut at = PointMasses::gathered(vec![(phase_ns, 1.0)]);
         for (index, stage) in self.stages.iter().enumerate() {
             if index > 0 {
-                at = combined(&at, &stage.delay, |sent, delay| sent + delay);
+                at = combined(&at, stage.delay.masses(), |sent, delay| sent + delay);
             }
-            at = combined(&at, &stage.execution, |from, work| {
+            at = combined(&at, stage.execution.masses(), |from, work| {
                 stage.open.end(from, work)
             });
         }
         if let Some(delay) = self.delay {
-            at = combined(&at, delay, |sent, delay| sent + delay);
+            at = combined(&at, delay.masses(), |sent, delay| sent + delay);
         }
         let since = at.points().iter();
         PointMasses::gathered(since.map(|(at, mass)| (at - phase_ns, *mass)).collect())

@@ -26,8 +26,8 @@ fn windows(frame_us: u64, windows: &[(u64, u64)]) -> OpenTime {
     OpenTime::windows(us(frame_us), &windows).unwrap()
 }
 
-fn constant(value_us: u64) -> PointMasses {
-    PointMasses::constant(us(value_us))
+fn constant(value_us: u64) -> DelayLaw {
+    DelayLaw::constant(us(value_us))
 }
 
 fn periodic(period_us: u64, offset_us: u64, open: OpenTime, work_us: u64) -> EstimatedStage {
@@ -36,6 +36,7 @@ fn periodic(period_us: u64, offset_us: u64, open: OpenTime, work_us: u64) -> Est
             period: us(period_us),
             offset: us(offset_us),
         },
+        jitter: Duration::ZERO,
         open,
         execution: constant(work_us),
         delay: constant(0),
@@ -83,7 +84,7 @@ fn a_chain_of_constant_times_has_the_times_that_follow_by_hand() {
 fn a_message_that_comes_too_late_in_half_of_all_cases_makes_two_ages() {
     // The sensor takes 1 to 3 ms; the actor reads at 2, 12, ... and takes no time.
     let mut sensor = periodic(10_000, 0, OpenTime::always(), 0);
-    sensor.execution = PointMasses::uniform(us(1_000), us(3_000));
+    sensor.execution = DelayLaw::uniform(us(1_000), us(3_000));
     let actor = periodic(10_000, 2_000, OpenTime::always(), 0);
     let laws = estimate(&[sensor, actor]).unwrap();
     // With the data of 0 or those of -10, until the output at 12.
@@ -181,17 +182,131 @@ fn a_chain_without_a_clock_is_refused() {
         Err(EstimateError::NoClock)
     );
     assert_eq!(estimate(&[]), Err(EstimateError::NoClock));
-    let sensor = periodic(1_000, 0, OpenTime::always(), 1);
+}
+
+#[test]
+fn a_sporadic_reader_waits_as_long_as_its_last_job_is_past() {
+    // Messages are there at 0, 10, ...; gaps of 1 to 3 ms, in the mean 2 ms, last (1 - F(x)) / 2 ms at x.
+    let sensor = periodic(10_000, 0, OpenTime::always(), 0);
     let reader = EstimatedStage {
         release: JobRelease::Sporadic {
-            least_gap: us(1),
-            longest_gap: us(2),
+            least_gap: us(1_000),
+            longest_gap: us(3_000),
         },
-        ..message
+        ..periodic(1, 0, OpenTime::always(), 0)
     };
+    let laws = estimate(&[sensor, reader]).unwrap();
+    let later = |value: u64| 1.0 - laws.reaction_time.value(us(10_000 + value));
+    assert!((later(1_000) - 0.5).abs() < 0.02, "{}", later(1_000));
+    assert!((later(2_000) - 0.125).abs() < 0.02, "{}", later(2_000));
+    assert!(later(3_020) < 1e-9);
+    // Outputs come at any time after the newest message.
+    let young = |value: u64| laws.data_age_at_output.value(us(value));
+    assert!((young(2_500) - 0.25).abs() < 0.01, "{}", young(2_500));
+    assert!((young(7_500) - 0.75).abs() < 0.01, "{}", young(7_500));
+    // The next output is a gap of its own later, which is above 2 ms in half of all cases.
+    let old = |value: u64| laws.data_age.value(us(value));
+    assert_eq!((old(999), old(13_001)), (0.0, 1.0));
+    assert!((old(7_000) - 0.5).abs() < 0.01, "{}", old(7_000));
+}
+
+#[test]
+fn a_jitter_delays_each_job_by_a_time_of_its_own() {
+    // Jobs at 0, 10, ... are ready up to 4 ms later, and read at once.
+    let mut sensor = periodic(10_000, 0, OpenTime::always(), 1_000);
+    sensor.jitter = us(4_000);
+    let laws = estimate(std::slice::from_ref(&sensor)).unwrap();
+    // From one to the next: 10 ms and the difference of two even draws, and the execution.
+    let within = |law: &StepCdf, value: u64| law.value(us(value));
+    let reaction = &laws.reaction_time;
     assert_eq!(
-        estimate(&[sensor, reader]),
-        Err(EstimateError::SporadicReader)
+        (within(reaction, 6_999), within(reaction, 15_001)),
+        (0.0, 1.0)
+    );
+    assert!((within(reaction, 11_000) - 0.5).abs() < 0.02);
+    assert!((within(reaction, 9_000) - 0.125).abs() < 0.02);
+    // A reader at 2, 12, ... has what was ready by 1 ms: a quarter of all messages; the others are read 10 ms later.
+    let reader = periodic(10_000, 2_000, OpenTime::always(), 0);
+    let laws = estimate(&[sensor.clone(), reader.clone()]).unwrap();
+    let age = &laws.data_age_at_output;
+    assert!((within(age, 2_000) - 0.25).abs() < 0.02);
+    assert!((within(age, 12_000) - 1.0).abs() < 1e-9);
+    assert_eq!(within(age, 7_999), within(age, 2_000));
+    // A reader with jitter, and a message at 1 ms: its job at 0 reads that in three quarters of all cases, or else that at 10.
+    sensor.jitter = Duration::ZERO;
+    let late = EstimatedStage {
+        jitter: us(4_000),
+        ..periodic(10_000, 0, OpenTime::always(), 0)
+    };
+    let laws = estimate(&[sensor.clone(), late.clone()]).unwrap();
+    let reaction = &laws.reaction_time;
+    assert!((within(reaction, 14_000) - 0.75).abs() < 0.02);
+    assert!((within(reaction, 24_000) - 1.0).abs() < 1e-9);
+    for release in [
+        JobRelease::Periodic {
+            period: us(3_000),
+            offset: us(0),
+        },
+        JobRelease::Sporadic {
+            least_gap: us(5_000),
+            longest_gap: us(9_000),
+        },
+    ] {
+        let stage = EstimatedStage {
+            release,
+            ..late.clone()
+        };
+        assert_eq!(
+            estimate(&[sensor.clone(), stage]),
+            Err(EstimateError::Jitter)
+        );
+    }
+}
+
+#[test]
+fn drawn_job_chains_have_the_laws_of_point_masses() {
+    // Requests at any phase pass a partition of 2 in 5 ms, and are read each 7 ms.
+    let ask = EstimatedStage {
+        release: JobRelease::Sporadic {
+            least_gap: us(9_000),
+            longest_gap: us(31_000),
+        },
+        ..periodic(1, 0, OpenTime::always(), 100)
+    };
+    let pass = EstimatedStage {
+        release: JobRelease::Message,
+        execution: DelayLaw::uniform(us(200), us(1_900)),
+        delay: DelayLaw::uniform(us(50), us(600)),
+        ..periodic(1, 0, windows(5_000, &[(1_000, 2_000)]), 0)
+    };
+    let act = periodic(7_000, 3_000, windows(5_000, &[(0, 900)]), 300);
+    let chain = [ask, pass, act];
+    let course = ChainCourse::of(&chain).unwrap();
+    let (drawn, followed) = (course.drawn().unwrap(), course.followed().unwrap());
+    let pairs = [
+        (&drawn.data_age, &followed.data_age),
+        (&drawn.data_age_at_output, &followed.data_age_at_output),
+        (&drawn.reaction_time, &followed.reaction_time),
+    ];
+    for (drawn, followed) in pairs {
+        for at in (0..80_000).step_by(97) {
+            // Point masses lie a phase of 20 us, or a part of the answer, beside the times that they stand for.
+            let (least, most) = (
+                followed.value(us(at - 60.min(at))),
+                followed.value(us(at + 60)),
+            );
+            let here = drawn.value(us(at));
+            let error = DRAWN_ERROR + 1.0 / 96.0;
+            assert!(
+                least - error < here && here < most + error,
+                "{at}: {here} and {least} to {most}"
+            );
+        }
+    }
+    assert_eq!(
+        drawn,
+        course.drawn().unwrap(),
+        "the draws are the same each time"
     );
 }
 
