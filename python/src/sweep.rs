@@ -107,8 +107,8 @@ impl Sweep {
 
 fn axis((key, values): (String, Values)) -> Result<Axis, SweepError> {
     match values {
-        Values::Text(text) => format!("{key}={text}").parse(),
-        Values::List(values) => Axis::of(key, values),
+        Values::Text(text) => Ok(format!("{key}={text}").parse::<Axis>()?),
+        Values::List(values) => Ok(Axis::of(key, values)?),
     }
 }
 

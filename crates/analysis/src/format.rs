@@ -1,6 +1,7 @@
 //! The format of the descriptions that this system reads.
 
 use tailbound_model::{DescriptionFormat, SectionKind};
+use tailbound_sampling::SamplingCampaign;
 use tailbound_topics::{Chains, Ports, Routes, Topics};
 
 /// The core of the format with the sections of subsystems: a new one is a line here, `SectionKind::of::<S>()`.
@@ -11,4 +12,5 @@ pub static FORMAT: DescriptionFormat = DescriptionFormat::with(&[
     SectionKind::of::<Chains>(),
     SectionKind::of::<Routes>(),
     SectionKind::of::<Ports>(),
+    SectionKind::of::<SamplingCampaign>(),
 ]);

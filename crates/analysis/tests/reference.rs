@@ -12,7 +12,7 @@ const BEGIN: &str =
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 54] = [
+const SECTIONS: [(&str, &str); 56] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
     ("HostOverheads", "`[hosts.NAME.overheads]`"),
@@ -60,7 +60,10 @@ const SECTIONS: [(&str, &str); 54] = [
     ("Gaps", "`gaps` of bursts"),
     ("ExecutionTime", "`execution_time` of a task"),
     ("Bin", "`bins` of a histogram"),
-    ("Request", "`request` of a task, `setup` of a service"),
+    (
+        "Request",
+        "`request` of a task, `ready` and `setup` of a service",
+    ),
     ("Slo", "`[[services.NAME.slos]]`"),
     ("LocalMode", "`[domains.NAME.modes.NAME]`"),
     ("Agent", "`[domains.NAME.agent]`"),
@@ -81,6 +84,8 @@ const SECTIONS: [(&str, &str); 54] = [
     ("RouteDescription", "`[routes.NAME]`"),
     ("Ports", "`[ports]`"),
     ("PortDescription", "`[ports.NAME]`"),
+    ("SamplingCampaign", "`[sampling]`"),
+    ("ReportedMetric", "`[sampling.metrics.NAME]`"),
     ("Experiment", "`[experiment]`"),
     ("Variant", "`[[experiment.variants]]`"),
 ];

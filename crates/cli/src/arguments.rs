@@ -14,6 +14,7 @@ mod modes;
 mod program_trace;
 mod reservation;
 mod route;
+mod sample;
 mod subject;
 mod trace;
 mod values;
@@ -54,6 +55,7 @@ pub use modes::{
 pub use program_trace::{LockTraceArguments, TriggerArguments, TriggerRequest};
 pub use reservation::{OptionPlace, ReservationArguments};
 pub use route::RouteArguments;
+pub use sample::SampleArguments;
 pub use subject::AnswerSubject;
 pub use trace::{
     ExplainArguments, ThreadJobs, TraceArguments, TraceExportArguments, TraceFileFormat,
@@ -134,6 +136,8 @@ pub enum Verb {
     Simulate(SimulateArguments),
     /// Simulate a description with keys of it varied, on all cores.
     Sweep(SweepArguments),
+    /// Measure an application under many reservations, and find the cheapest that keep its promises.
+    Sample(SampleArguments),
     /// Put the reservations of a description, or that of a unit or container, into force until `revert`.
     Apply(ApplyArguments),
     /// Take reservations back and restore what they changed.
@@ -258,6 +262,9 @@ pub struct PredictArguments {
     /// The run on a calibrated host.
     #[command(flatten)]
     pub on_host: CalibratedRunArguments,
+    /// With a FILE: predict by the model of a campaign, the model.json of `tailbound sample`.
+    #[arg(long, value_name = "MODEL", requires = "file")]
+    pub model: Option<PathBuf>,
     /// With a FILE: write each distribution as CSV into this folder.
     #[arg(long, value_name = "DIR", requires = "file")]
     pub export_distributions: Option<PathBuf>,
@@ -391,6 +398,9 @@ pub struct SizeArguments {
     /// in place of budgets.
     #[arg(long, requires = "file", conflicts_with_all = ["limit", "slos", "period", "probability"])]
     pub frame: bool,
+    /// With a FILE: the cheapest points of the model of a campaign, the model.json of `tailbound sample`.
+    #[arg(long, value_name = "MODEL", requires = "file", conflicts_with_all = ["limit", "slos", "period", "probability", "frame"])]
+    pub model: Option<PathBuf>,
     /// Of a frame: the step of frames, offsets and lengths of windows.
     #[arg(long, default_value = "500us", requires = "frame")]
     pub grid: Duration,

@@ -58,6 +58,7 @@ fn carry_out(verb: Verb, output: &Output) -> Result<(), Failure> {
         Verb::Interface(arguments) => verbs::interface::carry_out(&arguments, output),
         Verb::Simulate(arguments) => verbs::simulate::carry_out(&arguments, output),
         Verb::Sweep(arguments) => verbs::sweep::carry_out(&arguments, output),
+        Verb::Sample(arguments) => verbs::sample::carry_out(&arguments, output),
         Verb::Apply(arguments) => verbs::apply::carry_out(&arguments, output),
         Verb::Revert(arguments) => verbs::revert::carry_out(&arguments, output),
         Verb::Status => verbs::status::carry_out(output),

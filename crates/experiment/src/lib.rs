@@ -29,6 +29,7 @@ pub mod repetition;
 pub mod reservation_lease;
 pub mod result_folder;
 mod results;
+pub mod sample_campaign;
 mod sections;
 pub mod testbed;
 

@@ -19,7 +19,7 @@ use crate::results::Results;
 use crate::{ExperimentError, SECTIONS};
 
 /// Significant decimal digits kept in HdrHistogram logs.
-const HDR_DIGITS: u8 = 3;
+pub(crate) const HDR_DIGITS: u8 = 3;
 
 /// Pixels per unit of the plots as PNG.
 const PNG_SCALE: f32 = 2.0;
@@ -176,14 +176,15 @@ fn write_raw(report: &RunReport, folder: &Path) -> Result<(), ExperimentError> {
     Ok(())
 }
 
-fn write_file(path: &Path, bytes: &[u8]) -> Result<(), ExperimentError> {
+/// Writes a file, and the folder that it is in.
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), ExperimentError> {
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent).map_err(|cause| failed(parent, &cause))?;
     }
     std::fs::write(path, bytes).map_err(|cause| failed(path, &cause))
 }
 
-fn failed(path: &Path, cause: &dyn std::fmt::Display) -> ExperimentError {
+pub(crate) fn failed(path: &Path, cause: &dyn std::fmt::Display) -> ExperimentError {
     ExperimentError::Write {
         file: path.display().to_string(),
         cause: cause.to_string(),

@@ -10,7 +10,7 @@ use tailbound_enforcement::binding::{self, StartedProcesses};
 use tailbound_enforcement::{ReservationRequest, Target};
 use tailbound_linux::network_interface::NetworkPlace;
 use tailbound_measurement::{
-    CalibrationPlan, Endpoint, MeasurementError, await_service, fingerprint, fingerprint_line,
+    CalibrationPlan, Endpoint, MeasurementError, await_readiness, fingerprint, fingerprint_line,
     run_setup,
 };
 use tailbound_model::{Description, InputFiles, LoadedDescription, Members, Service};
@@ -24,6 +24,10 @@ use crate::programs::{Programs, Surroundings};
 
 /// How long a service may take to answer after its start.
 const READY_WITHIN: Duration = Duration::from_secs(15);
+
+/// The same for a service with a request that it must answer well first: it says of itself when it is ready, which may
+/// be long after it accepts connections.
+const ANSWER_WITHIN: Duration = Duration::from_secs(120);
 
 /// How often it is looked whether its programs still live meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -319,10 +323,14 @@ impl<'a> Testbed<'a> {
         endpoint: &Endpoint,
         stop: &AtomicBool,
     ) -> Result<(), ExperimentError> {
-        let give_up = Instant::now() + Pause::from_nanos(READY_WITHIN.as_nanos());
+        let limit = match service.ready {
+            None => READY_WITHIN,
+            Some(_) => ANSWER_WITHIN,
+        };
+        let give_up = Instant::now() + Pause::from_nanos(limit.as_nanos());
         loop {
             let answered = self.watching(service, |_| {
-                await_service(endpoint, service.protocol, LOOK_EVERY, stop)
+                await_readiness(service, endpoint, LOOK_EVERY, stop)
             });
             match answered {
                 Err(ExperimentError::Measurement(MeasurementError::NotReady {
@@ -330,7 +338,7 @@ impl<'a> Testbed<'a> {
                     last,
                     ..
                 })) if Instant::now() >= give_up => {
-                    let waited = READY_WITHIN;
+                    let waited = limit;
                     return Err(MeasurementError::NotReady {
                         endpoint,
                         waited,

@@ -179,6 +179,19 @@ pub fn run_times(tid: u32) -> io::Result<RunTimes> {
     }
 }
 
+/// The memory of process `pid` that is in RAM, in bytes.
+///
+/// # Errors
+/// `NotFound` if the process has gone; `InvalidData` for one without memory of its own, such as a kernel thread.
+pub fn resident_bytes(pid: u32) -> io::Result<u64> {
+    let text = read_proc(&format!("/proc/{pid}/status"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kibibytes
+        .map(|kibibytes| kibibytes * 1024)
+        .ok_or_else(|| malformed("/proc/PID/status"))
+}
+
 /// When process `pid` started, as [`started`]; but a process lives for as long as any of its
 /// threads, even if its first one has exited. Until the last one has, its files and sockets are
 /// open, its locks are held, and its system calls may be under way.

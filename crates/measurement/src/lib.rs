@@ -44,5 +44,5 @@ pub use noise::{Noise, noise};
 pub use omitted_requests::OmittedRequests;
 pub use overheads::{MeasuredOverheads, OverheadPlan, measure_overheads};
 pub use plan::{LoadPlan, Release};
-pub use setup::{await_service, run_setup};
+pub use setup::{await_readiness, await_service, run_setup};
 pub use supply::{LOOK_DISTANCE, SupplyGap, SupplySampler, SupplyTrace};

@@ -28,12 +28,47 @@ pub fn await_service(
     limit: Duration,
     stop: &AtomicBool,
 ) -> Result<(), MeasurementError> {
+    let asked = RequestTemplate::trivial(protocol);
+    await_answer((endpoint, protocol), asked.as_ref(), limit, stop)
+}
+
+/// Waits until the service answers its `ready` request well; without one as [`await_service`] does.
+///
+/// # Errors
+/// [`MeasurementError::NotReady`] after `limit`, [`MeasurementError::Stopped`] on `stop`,
+/// [`MeasurementError::BadPlan`] for a request that is none.
+pub fn await_readiness(
+    service: &Service,
+    endpoint: &Endpoint,
+    limit: Duration,
+    stop: &AtomicBool,
+) -> Result<(), MeasurementError> {
+    let Some(request) = &service.ready else {
+        return await_service(endpoint, service.protocol, limit, stop);
+    };
+    let template = RequestTemplate::of_request(service, request, None)?;
+    if template.needs_busy_rate() {
+        return Err(MeasurementError::BadPlan {
+            what: "the request `ready` has {busy:...}".into(),
+            remedy: "only tasks' requests may be busy; ask for something cheap".into(),
+        });
+    }
+    await_answer((endpoint, service.protocol), Some(&template), limit, stop)
+}
+
+/// Asks anew until there is a good answer; without a request, until the service accepts.
+fn await_answer(
+    (endpoint, protocol): (&Endpoint, Protocol),
+    asked: Option<&RequestTemplate>,
+    limit: Duration,
+    stop: &AtomicBool,
+) -> Result<(), MeasurementError> {
     let give_up = Monotonic.now().saturating_add(limit);
     loop {
         if stop.load(Ordering::Relaxed) {
             return Err(MeasurementError::Stopped);
         }
-        let last = match try_once(endpoint, protocol, give_up, stop) {
+        let last = match try_once((endpoint, protocol), asked, give_up, stop) {
             Ok(()) => return Ok(()),
             Err(MeasurementError::Stopped) => return Err(MeasurementError::Stopped),
             Err(error) => error,
@@ -51,8 +86,8 @@ pub fn await_service(
 }
 
 fn try_once(
-    endpoint: &Endpoint,
-    protocol: Protocol,
+    (endpoint, protocol): (&Endpoint, Protocol),
+    asked: Option<&RequestTemplate>,
     give_up: Instant,
     stop: &AtomicBool,
 ) -> Result<(), MeasurementError> {
@@ -62,7 +97,7 @@ fn try_once(
         Endpoint::Messages(_) => give_up.min(Monotonic.now().saturating_add(ANSWER_LIMIT)),
         _ => give_up,
     };
-    let Some(template) = RequestTemplate::trivial(protocol) else {
+    let Some(template) = asked else {
         return Ok(());
     };
     let mut filling = Filling {
@@ -73,7 +108,7 @@ fn try_once(
         parameters: &[],
     };
     exchange
-        .request(&template, &mut filling, "a first request", give_up)
+        .request(template, &mut filling, "a first request", give_up)
         .map(|_| ())
 }
 

@@ -4,12 +4,14 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::testbed::*;
 use tailbound_linux::clock::Monotonic;
 use tailbound_measurement::{
     CalibrationPlan, Endpoint, Measurement, MeasurementError, Progress, ServiceTimeSource,
-    await_service, measure,
+    await_readiness, await_service, measure,
 };
 use tailbound_model::{Protocol, Request, Service};
 use tailbound_time::{Clock, Duration};
@@ -67,6 +69,36 @@ fn nobody_there_is_a_connect_error() {
             "{error}"
         );
     }
+}
+
+/// Answers that are errors say that the service is not ready; each is asked for anew until one is good.
+#[test]
+fn a_service_is_ready_at_the_first_good_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let endpoint = misbehaving(folder.path(), 3, move |mut stream| {
+        let mut head = [0; 1024];
+        let length = stream.read(&mut head).unwrap();
+        assert!(head[..length].starts_with(b"GET /ready HTTP/1.1\r\n"));
+        let status = match counted.fetch_add(1, Ordering::SeqCst) {
+            0 | 1 => "503 Service Unavailable",
+            _ => "200 OK",
+        };
+        write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").unwrap();
+    });
+    let mut service = pinging();
+    service.protocol = Protocol::Http;
+    service.ready = Some(Request::Http {
+        path: "/ready".into(),
+    });
+    await_readiness(&service, &endpoint, UNTIL_IT_ENDS, NEVER).unwrap();
+    assert_eq!(asked.load(Ordering::SeqCst), 3);
+    let error = await_readiness(&service, &endpoint, ms(50), NEVER).unwrap_err();
+    assert!(
+        matches!(error, MeasurementError::NotReady { .. }),
+        "nobody answers any more: {error}"
+    );
 }
 
 #[test]

@@ -474,6 +474,11 @@ pub struct Service {
     /// The users of the service, who release its tasks with arrivals of the kind `users`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<Users>,
+    /// The request whose good answer shows that the service is ready, such as a path of HTTP that is answered with 503 before.
+    /// If left out, a service is ready when it answers a request of its protocol that asks nothing (HTTP: when it accepts
+    /// connections).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<Request>,
     /// Requests sent once, in order, before anything is measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<Request>,

@@ -6,6 +6,7 @@
 
 mod aperiodic;
 mod arrival_curve;
+mod axis;
 mod backend;
 mod continuous_law;
 pub mod description;
@@ -40,6 +41,7 @@ mod writer;
 
 pub use aperiodic::{Aperiodic, AperiodicCosts, AperiodicPolicy, Gain, PolicyConflict};
 pub use arrival_curve::ArrivalCurve;
+pub use axis::{Axis, AxisError};
 pub use backend::{
     BackendKind, BackendOption, BackendOptions, BackendTraits, CpuPromise, CpuWeight, NiceValue,
     Precedence, UnknownBackend,
@@ -73,7 +75,8 @@ pub use mode_changes::{
 pub use named_files::{FilePurpose, files_named};
 pub use parameter_table::{ParameterTable, parse_parameters};
 pub use parser::{
-    Checked, DescriptionFormat, Extended, KeyPath, LoadError, LoadedDescription, check, parse,
+    Checked, DescriptionFormat, Extended, KeyPath, LoadError, LoadedDescription, MissingKey, check,
+    find_varied_key, parse,
 };
 pub use problem::{Problem, Problems, Severity};
 pub use request_log::{LoggedRequest, RequestLog, parse_request_log};

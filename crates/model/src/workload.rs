@@ -427,6 +427,7 @@ impl Service {
             scheduling: Scheduling::default(),
             max_in_flight: None,
             users: None,
+            ready: None,
             setup: Vec::new(),
             tasks: tasks.collect(),
             slos: Vec::new(),

@@ -1,21 +1,25 @@
 //! A description as a document whose keys can be set.
 
 use tailbound_analysis::FORMAT;
+use tailbound_model::find_varied_key;
 use toml::Value;
 
 use crate::{Axis, SweepError};
 
-/// A description, not yet as types.
+/// `VariedDescription` is the text of a description, not yet as types, of which values are set.
 #[derive(Clone, Debug)]
-pub(super) struct Document {
+pub struct VariedDescription {
     root: Value,
     text: String,
 }
 
-impl Document {
+impl VariedDescription {
     /// The document of `text`, which is a valid description: then whatever is wrong with a point is
     /// its values' fault.
-    pub(super) fn parse(text: &str, file: &str) -> Result<Self, SweepError> {
+    ///
+    /// # Errors
+    /// The text is no valid description.
+    pub fn parse(text: &str, file: &str) -> Result<Self, SweepError> {
         let checked = FORMAT.check(text, file);
         match (checked.description, text.parse::<toml::Table>()) {
             (Some(_), Ok(table)) => Ok(Self {
@@ -27,53 +31,61 @@ impl Document {
     }
 
     /// The text of the description as it stands.
-    pub(super) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// An error unless the description has the key, or could have it: only the last part of it may
+    /// Refuses a key unless the description has the key, or could have it: only the last part of it may
     /// be one that the file leaves out.
-    pub(super) fn find(&self, key: &str) -> Result<(), SweepError> {
+    ///
+    /// # Errors
+    /// The description has no such key.
+    pub fn find(&self, key: &str) -> Result<(), SweepError> {
+        find_varied_key(&self.text, key).map_err(|missing| SweepError::NoKey {
+            key: missing.key,
+            remedy: missing.remedy,
+        })
+    }
+
+    /// The value at a key, as a file spells it; `None` for a key that is left out, or holds others.
+    pub fn value(&self, key: &str) -> Option<String> {
         let mut here = &self.root;
-        let parts: Vec<&str> = key.split('.').collect();
-        for (depth, part) in parts.iter().enumerate() {
-            match child(here, part) {
-                Some(next) => here = next,
-                None if depth + 1 == parts.len() && here.is_table() => return Ok(()),
-                None => {
-                    let key = parts[..=depth].join(".");
-                    let remedy = remedy(here, part, &parts[..depth].join("."));
-                    return Err(SweepError::NoKey { key, remedy });
-                }
-            }
+        for part in key.split('.') {
+            here = match here {
+                Value::Table(table) => table.get(part)?,
+                Value::Array(elements) => elements.get(position(part)?)?,
+                _ => return None,
+            };
         }
         match here {
-            Value::Table(_) | Value::Array(_) => Err(SweepError::NoKey {
-                key: format!("value at {key}"),
-                remedy: format!("it holds others; {}", names(here, key)),
-            }),
-            _ => Ok(()),
+            Value::String(text) => Some(text.clone()),
+            Value::Table(_) | Value::Array(_) => None,
+            other => Some(other.to_string()),
         }
     }
 
     /// The text of the description with these values.
     pub(super) fn with(&self, axes: &[Axis], values: &[String]) -> Result<String, SweepError> {
+        let keys = axes.iter().map(|axis| axis.key.as_str());
+        self.with_values(keys.zip(values.iter().map(String::as_str)))
+    }
+
+    /// The text of the description with values at keys that [`VariedDescription::find`] accepts.
+    ///
+    /// # Errors
+    /// The values cannot be written as TOML.
+    pub fn with_values<'a>(
+        &self,
+        values: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Result<String, SweepError> {
         let mut root = self.root.clone();
-        for (axis, value) in axes.iter().zip(values) {
-            set(&mut root, &axis.key, value);
+        for (key, value) in values {
+            set(&mut root, key, value);
         }
         toml::to_string(&root).map_err(|error| SweepError::NoKey {
             key: "text with these values".into(),
             remedy: error.to_string(),
         })
-    }
-}
-
-fn child<'a>(value: &'a Value, part: &str) -> Option<&'a Value> {
-    match value {
-        Value::Table(table) => table.get(part),
-        Value::Array(elements) => elements.get(position(part)?),
-        _ => None,
     }
 }
 
@@ -83,7 +95,7 @@ fn position(part: &str) -> Option<usize> {
     (number.to_string() == part).then_some(number)
 }
 
-/// Sets a key that [`Document::find`] found.
+/// Sets a key that [`VariedDescription::find`] accepts.
 fn set(root: &mut Value, key: &str, text: &str) {
     let mut here = root;
     let mut parts = key.split('.').peekable();
@@ -132,38 +144,4 @@ fn scalar(text: &str) -> Option<Value> {
     }
     let mut table = format!("value = {text}").parse::<toml::Table>().ok()?;
     table.remove("value").filter(|_| table.is_empty())
-}
-
-/// What could be meant by a part that is not there.
-fn remedy(here: &Value, part: &str, before: &str) -> String {
-    let nearest = match here {
-        Value::Table(table) => table
-            .keys()
-            .map(|key| (strsim::damerau_levenshtein(key, part), key))
-            .filter(|(distance, _)| *distance <= 1 + part.len() / 3)
-            .min(),
-        _ => None,
-    };
-    match (nearest, before) {
-        (Some((_, key)), "") => format!("did you mean {key}?"),
-        (Some((_, key)), before) => format!("did you mean {before}.{key}?"),
-        (None, _) => names(here, before),
-    }
-}
-
-fn names(here: &Value, before: &str) -> String {
-    let place = match before {
-        "" => "the file".to_string(),
-        before => before.to_string(),
-    };
-    match here {
-        Value::Table(table) => {
-            let keys: Vec<&str> = table.keys().map(String::as_str).collect();
-            format!("{place} has {}", keys.join(", "))
-        }
-        Value::Array(elements) => {
-            format!("{place} has {} elements, counted from 0", elements.len())
-        }
-        _ => format!("{place} is a value"),
-    }
 }

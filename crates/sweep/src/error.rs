@@ -4,20 +4,15 @@ use std::io;
 use std::path::PathBuf;
 
 use tailbound_analysis::resolution::ResolutionError;
-use tailbound_model::{Problem, Problems, Severity};
+use tailbound_model::{AxisError, Problem, Problems, Severity};
 use tailbound_simulator::host::HostError;
 
 /// Why a sweep could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
-    /// What is varied was not told.
-    #[error("{text:?} varies nothing: {what}; write KEY=V1,V2 or KEY=START..END/STEP")]
-    Axis {
-        /// What was written.
-        text: String,
-        /// What is wrong with it.
-        what: String,
-    },
+    /// A text varies nothing.
+    #[error(transparent)]
+    Axis(#[from] AxisError),
     /// The description is not TOML.
     #[error("{0}")]
     Description(Problems),

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use tailbound_model::InputFiles;
@@ -17,10 +17,132 @@ use crate::{SweepError, SweepQuery};
 /// The first word of a journal, with the version of its form.
 const MAGIC: &str = "tailbound-sweep-3";
 
-/// The journal of a sweep that is running.
-pub(super) struct SweepJournal {
+/// `JournalError` says why a journal cannot be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// Another process writes the journal.
+    #[error("another process writes {}", journal.display())]
+    InUse {
+        /// The journal.
+        journal: PathBuf,
+    },
+    /// The journal has another title.
+    #[error("{} is a journal of something else", journal.display())]
+    OtherTitle {
+        /// The journal.
+        journal: PathBuf,
+    },
+    /// The journal cannot be read or written.
+    #[error("cannot write {}: {cause}", file.display())]
+    Write {
+        /// The journal.
+        file: PathBuf,
+        /// The system's words.
+        cause: io::Error,
+    },
+}
+
+/// `UnitJournal` is a file of finished units: numbers with a text each, in any order. A process that dies at any
+/// moment leaves every unit whole that was added before. While the journal lives, no other process opens it.
+pub struct UnitJournal {
     file: File,
     path: PathBuf,
+    /// The length of what is whole.
+    length: u64,
+}
+
+impl UnitJournal {
+    /// Opens the journal at `path`, which begins with `title`, a line without its end, and returns the finished
+    /// units, all below `units`. A last line that is not whole is cut off.
+    ///
+    /// # Errors
+    /// Another process has the journal, it has another title, or it cannot be written.
+    pub fn open(
+        path: &Path,
+        title: &str,
+        units: usize,
+    ) -> Result<(Self, BTreeMap<usize, String>), JournalError> {
+        let failed = |cause| JournalError::Write {
+            file: path.to_owned(),
+            cause,
+        };
+        let journal = || path.to_owned();
+        let mut file = match locked(path, || {}) {
+            Ok(file) => file,
+            Err(TryLockError::WouldBlock) => {
+                return Err(JournalError::InUse { journal: journal() });
+            }
+            Err(TryLockError::Error(cause)) => return Err(failed(cause)),
+        };
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(failed)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let title = format!("{title}\n");
+        let (finished, whole) = match text.strip_prefix(&title) {
+            Some(rest) => {
+                let (finished, length) = units_in(rest, units);
+                (finished, title.len() + length)
+            }
+            // Killed before the first line was whole.
+            None if title.starts_with(&*text) => (BTreeMap::new(), 0),
+            None => return Err(JournalError::OtherTitle { journal: journal() }),
+        };
+        file.set_len(whole as u64).map_err(failed)?;
+        file.seek(SeekFrom::Start(whole as u64)).map_err(failed)?;
+        if whole == 0 {
+            file.write_all(title.as_bytes()).map_err(failed)?;
+        }
+        let journal = Self {
+            file,
+            path: path.to_owned(),
+            length: whole.max(title.len()) as u64,
+        };
+        Ok((journal, finished))
+    }
+
+    /// Adds a unit.
+    ///
+    /// # Errors
+    /// The journal cannot be written, such as on a full disk. It holds the units from before then.
+    pub fn add(&mut self, unit: usize, text: &str) -> Result<(), JournalError> {
+        let line = line(unit, text);
+        let written = self.file.write_all(line.as_bytes());
+        match written {
+            Ok(()) => self.length += line.len() as u64,
+            Err(cause) => {
+                // Half a line would be cut off by whoever opens the journal next, too.
+                let _shortened = self.file.set_len(self.length);
+                let _moved = self.file.seek(SeekFrom::Start(self.length));
+                let file = self.path.clone();
+                return Err(JournalError::Write { file, cause });
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the units are on the disk.
+    ///
+    /// # Errors
+    /// The disk refuses them.
+    pub fn sync(&self) -> Result<(), JournalError> {
+        self.file.sync_data().map_err(|cause| JournalError::Write {
+            file: self.path.clone(),
+            cause,
+        })
+    }
+}
+
+/// The journal of a sweep that is running.
+pub(super) struct SweepJournal(UnitJournal);
+
+impl From<JournalError> for SweepError {
+    fn from(error: JournalError) -> Self {
+        match error {
+            JournalError::InUse { journal } => Self::Busy { journal },
+            JournalError::OtherTitle { journal } => Self::OtherSweep { journal },
+            JournalError::Write { file, cause } => Self::File { file, cause },
+        }
+    }
 }
 
 impl SweepJournal {
@@ -30,45 +152,14 @@ impl SweepJournal {
         fingerprint: u64,
         units: usize,
     ) -> Result<(Self, BTreeMap<usize, String>), SweepError> {
-        let path = beside(out, "journal");
-        let failed = |cause| SweepError::File {
-            file: path.clone(),
-            cause,
-        };
-        let mut file = match locked(&path, || {}) {
-            Ok(file) => file,
-            Err(TryLockError::WouldBlock) => return Err(SweepError::Busy { journal: path }),
-            Err(TryLockError::Error(cause)) => return Err(failed(cause)),
-        };
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(failed)?;
-        let text = String::from_utf8_lossy(&bytes);
-        let title = format!("{MAGIC} {fingerprint:016x}\n");
-        let (finished, whole) = match text.strip_prefix(&title) {
-            Some(rest) => {
-                let (finished, length) = units_in(rest, units);
-                (finished, title.len() + length)
-            }
-            // Killed before the first line was whole.
-            None if title.starts_with(&*text) => (BTreeMap::new(), 0),
-            None => return Err(SweepError::OtherSweep { journal: path }),
-        };
-        file.set_len(whole as u64).map_err(failed)?;
-        file.seek(SeekFrom::Start(whole as u64)).map_err(failed)?;
-        if whole == 0 {
-            file.write_all(title.as_bytes()).map_err(failed)?;
-        }
-        Ok((Self { file, path }, finished))
+        let title = format!("{MAGIC} {fingerprint:016x}");
+        let (journal, finished) = UnitJournal::open(&beside(out, "journal"), &title, units)?;
+        Ok((Self(journal), finished))
     }
 
     /// Adds a unit.
     pub(super) fn add(&mut self, unit: usize, rows: &str) -> Result<(), SweepError> {
-        let line = line(unit, rows);
-        let failed = |cause| SweepError::File {
-            file: self.path.clone(),
-            cause,
-        };
-        self.file.write_all(line.as_bytes()).map_err(failed)
+        Ok(self.0.add(unit, rows)?)
     }
 
     /// Puts the results in place of `out`, all at once.
@@ -102,10 +193,8 @@ impl SweepJournal {
 
     /// Takes the journal away.
     pub(super) fn remove(self) -> Result<(), SweepError> {
-        std::fs::remove_file(&self.path).map_err(|cause| SweepError::File {
-            file: self.path,
-            cause,
-        })
+        let file = self.0.path;
+        std::fs::remove_file(&file).map_err(|cause| SweepError::File { file, cause })
     }
 }
 
@@ -216,8 +305,8 @@ pub(super) fn fingerprint(text: &str, query: &SweepQuery, inputs: &InputFiles) -
     ))
 }
 
-/// The hash of what something is written as.
-pub(super) fn hash_of(what: &impl std::fmt::Display) -> u64 {
+/// The 64-bit hash of a text, by which a journal recognises its question.
+pub fn hash_of(what: &impl std::fmt::Display) -> u64 {
     let mut sum = Sum::new();
     let _ = write!(sum, "{what}");
     sum.0

@@ -8,7 +8,6 @@
 //! to other processes and machines as a parcel. What is finished is in a [`Collection`], whose journal
 //! is the same whoever computes the units.
 
-mod axis;
 mod collection;
 mod document;
 mod error;
@@ -30,11 +29,11 @@ use tailbound_model::{Description, InputFiles, Variant, files_named, load_inputs
 use tailbound_simulator::host::{lay_out, promises, simulate_host};
 use tailbound_time::Duration;
 
-pub use axis::Axis;
 pub use collection::Collection;
+pub use document::VariedDescription;
 pub use error::SweepError;
-
-use document::Document;
+pub use journal::{JournalError, UnitJournal, hash_of};
+pub use tailbound_model::{Axis, AxisError};
 
 /// The most units of a sweep.
 pub const MOST_UNITS: usize = 1_000_000;
@@ -60,7 +59,7 @@ pub struct SweepQuery {
 #[derive(Clone, Debug)]
 pub struct Sweep {
     query: SweepQuery,
-    document: Document,
+    document: VariedDescription,
     /// The files that any point names, each once.
     inputs: InputFiles,
     fingerprint: u64,
@@ -87,7 +86,7 @@ impl Sweep {
         base: &Path,
         query: SweepQuery,
     ) -> Result<Self, SweepError> {
-        let document = Document::parse(text, file)?;
+        let document = VariedDescription::parse(text, file)?;
         check_axes(&document, &query.axes)?;
         let points = count_points(&query)?;
         let mut sweep = Self {
@@ -278,7 +277,7 @@ impl Sweep {
     }
 }
 
-fn check_axes(document: &Document, axes: &[Axis]) -> Result<(), SweepError> {
+fn check_axes(document: &VariedDescription, axes: &[Axis]) -> Result<(), SweepError> {
     for axis in axes {
         // The column of the seeds has that name, and the points would share seeds.
         if axis.key == "seed" {

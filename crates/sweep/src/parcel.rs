@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 use tailbound_model::InputFiles;
 use tailbound_simulator::ENGINE;
 
-use crate::document::Document;
-use crate::{Sweep, SweepError, SweepQuery};
+use crate::{Sweep, SweepError, SweepQuery, VariedDescription};
 
 /// What packed a parcel: another one may simulate otherwise.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
@@ -77,7 +76,7 @@ impl Sweep {
         let parcel: Parcel<String, SweepQuery, InputFiles> =
             serde_json::from_slice(bytes).map_err(|error| no_parcel(&error))?;
         Ok(Self {
-            document: Document::parse(&parcel.text, "the parcel")?,
+            document: VariedDescription::parse(&parcel.text, "the parcel")?,
             query: parcel.query,
             inputs: parcel.inputs,
             fingerprint: parcel.fingerprint,

@@ -19,6 +19,7 @@ pub const LAYERS: [&[&str]; 12] = [
         "distribution",
         "execution-time",
         "reservation",
+        "sampling",
         "topics",
         "trace",
     ],

@@ -31,7 +31,7 @@ pub struct Top;
 impl SubsystemVerb for Top {
     fn verb(&self) -> Command {
         // Behind `status`, in the order in which the help lists the verbs.
-        TopArguments::augment_args(Command::new("top")).display_order(10)
+        TopArguments::augment_args(Command::new("top")).display_order(11)
     }
 
     fn carry_out(&self, arguments: &ArgMatches, output: &Output) -> Result<(), Failure> {

@@ -35,6 +35,8 @@ pub mod revert;
 pub mod route;
 pub mod run_command;
 pub mod run_file;
+pub mod sample;
+mod sampled_model;
 mod schedule;
 pub mod schema;
 pub mod simulate;

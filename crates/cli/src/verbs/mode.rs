@@ -35,7 +35,7 @@ pub struct ModeVerb;
 impl SubsystemVerb for ModeVerb {
     fn verb(&self) -> Command {
         // Behind `status`, in the order in which the help lists the verbs.
-        ModeArguments::augment_args(Command::new("mode")).display_order(11)
+        ModeArguments::augment_args(Command::new("mode")).display_order(12)
     }
 
     fn carry_out(&self, arguments: &ArgMatches, output: &Output) -> Result<(), Failure> {

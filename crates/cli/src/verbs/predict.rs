@@ -23,6 +23,9 @@ pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Fa
         return super::predict_recovery::carry_out(recovery, output);
     }
     let output = &output.exporting(&arguments.export);
+    if let (Some(model), Some(file)) = (&arguments.model, &arguments.file) {
+        return super::sampled_model::predict(file, model, output);
+    }
     let subject = arguments.subject()?;
     let clocks = &arguments.clocks;
     if let (Some(model), Some(counters)) = (&clocks.frequency_model, &clocks.counters) {

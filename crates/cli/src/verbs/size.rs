@@ -13,6 +13,9 @@ use crate::output::{Output, read_file};
 /// Sizes the services of the description, or the queue of the options.
 pub fn carry_out(arguments: &SizeArguments, output: &Output) -> Result<(), Failure> {
     let output = &output.exporting(&arguments.export);
+    if let (Some(model), Some(file)) = (&arguments.model, &arguments.file) {
+        return super::sampled_model::size(file, model, output);
+    }
     check(arguments)?;
     match arguments.subject()? {
         AnswerSubject::Description(file) if arguments.frame => {

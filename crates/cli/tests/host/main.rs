@@ -29,6 +29,7 @@ mod podman;
 mod ports;
 mod programs;
 mod protocols;
+mod samples;
 mod systemd;
 mod top;
 mod topics;

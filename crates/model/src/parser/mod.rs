@@ -13,6 +13,7 @@ mod shape;
 mod shape_words;
 mod syntax;
 mod tree;
+mod varied_key;
 
 pub use format::DescriptionFormat;
 pub use fragment::Extended;
@@ -21,3 +22,4 @@ pub use load::{Checked, LoadError, LoadedDescription, check, parse};
 pub use place::KeyPath;
 pub(crate) use shape_words::nearest;
 pub(crate) use tree::Tree;
+pub use varied_key::{MissingKey, find_varied_key};

@@ -113,7 +113,7 @@ impl Tree {
 }
 
 impl SpannedValue {
-    fn inner(&self, step: &PathStep) -> Option<&SpannedValue> {
+    pub fn inner(&self, step: &PathStep) -> Option<&SpannedValue> {
         match (step, &self.value) {
             (PathStep::Key(name), _) => self.entry(name),
             (PathStep::Index(index), TomlValue::Array(elements)) => elements.get(*index),

@@ -162,6 +162,14 @@ impl<'a> Check<'a> {
         self.error(place, format!("there is no {what} `{name}`"), remedy);
     }
 
+    /// Complains unless the description has a value at a key with dots, or could have one.
+    pub fn varied_key(&mut self, place: &KeyPath, key: &str) {
+        if let Err(missing) = self.tree.find_varied_key(key) {
+            let message = format!("the description has no {}", missing.key);
+            self.error(place, message, missing.remedy);
+        }
+    }
+
     /// Complains of each element of the array at `place` that stands there already.
     fn no_repetition<T: PartialEq>(
         &mut self,

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::Check;
-use super::tasks::{request, task};
+use super::tasks::{once, request, task};
 use super::users::users;
 use crate::description::{Builtin, DomainKind, Protocol, Scheduling, Service};
 use crate::parser::KeyPath;
@@ -30,6 +30,11 @@ pub(super) fn services(check: &mut Check<'_>) {
                 "the service has no task",
                 "describe at least one, or leave the service out",
             );
+        }
+        if let Some(sent) = &service.ready {
+            let here = place.key("ready");
+            request(check, &here, service.protocol, sent);
+            once(check, &here, sent, "readiness is one request");
         }
         for (index, sent) in service.setup.iter().enumerate() {
             request(

@@ -44,13 +44,7 @@ pub(super) fn task(check: &mut Check<'_>, place: &KeyPath, service: &Service, ta
     match (&task.request, service.protocol) {
         (Some(sent), protocol) => {
             request(check, &here, protocol, sent);
-            if sent.repeat() > 1 {
-                check.error(
-                    &here.key("repeat"),
-                    "a job is one request",
-                    "leave `repeat` out; it is for `setup`",
-                );
-            }
+            once(check, &here, sent, "a job is one request");
         }
         (None, Protocol::Synthetic | Protocol::IcmpEcho) => {}
         (None, Protocol::Redis) => check.error(
@@ -68,6 +62,17 @@ pub(super) fn task(check: &mut Check<'_>, place: &KeyPath, service: &Service, ta
             "nothing says what is sent",
             "add `request`, such as { query = \"SELECT 1\" }",
         ),
+    }
+}
+
+/// Refuses a request that is to be sent several times, for the reason `why`.
+pub(super) fn once(check: &mut Check<'_>, place: &KeyPath, sent: &Request, why: &str) {
+    if sent.repeat() > 1 {
+        check.error(
+            &place.key("repeat"),
+            why,
+            "leave `repeat` out; it is for `setup`",
+        );
     }
 }
 

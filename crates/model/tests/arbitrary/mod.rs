@@ -424,6 +424,11 @@ fn service(protocol: Protocol) -> impl Strategy<Value = Service> {
                 scheduling: Scheduling::Fifo,
                 max_in_flight,
                 users,
+                ready: setup
+                    .iter()
+                    .flatten()
+                    .find(|sent| sent.repeat() == 1)
+                    .cloned(),
                 setup: setup.into_iter().flatten().collect(),
                 slos: slos.filter(|slo| slo.percentile.0 < 100.0).collect(),
                 tasks,

@@ -5,10 +5,18 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
-use crate::SweepError;
-
 /// The most values of one axis.
 const MOST_VALUES: u128 = 100_000;
+
+/// `AxisError` says why a text varies nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} varies nothing: {what}; write KEY=V1,V2 or KEY=START..END/STEP")]
+pub struct AxisError {
+    /// The text.
+    pub text: String,
+    /// The part of it that is wrong.
+    pub what: String,
+}
 
 /// A key of the description and the values that it takes, as a file spells them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +32,7 @@ impl Axis {
     ///
     /// # Errors
     /// A part of the key or a value is empty, or there is none.
-    pub fn of(key: String, values: Vec<String>) -> Result<Self, SweepError> {
+    pub fn of(key: String, values: Vec<String>) -> Result<Self, AxisError> {
         let what = if key.split('.').any(str::is_empty) {
             "the key is empty somewhere"
         } else if values.is_empty() {
@@ -36,17 +44,17 @@ impl Axis {
         };
         let text = format!("{key}={}", values.join(","));
         let what = what.to_owned();
-        Err(SweepError::Axis { text, what })
+        Err(AxisError { text, what })
     }
 }
 
 impl FromStr for Axis {
-    type Err = SweepError;
+    type Err = AxisError;
 
     /// Reads `KEY=V1,V2` or `KEY=START..END/STEP`, of times with units or of plain decimal numbers;
     /// the end is a value if the steps meet it. The arithmetic is exact.
-    fn from_str(text: &str) -> Result<Self, SweepError> {
-        let wrong = |what: &str| SweepError::Axis {
+    fn from_str(text: &str) -> Result<Self, AxisError> {
+        let wrong = |what: &str| AxisError {
             text: text.into(),
             what: what.into(),
         };

@@ -1,0 +1,25 @@
+//! Campaigns: many settings of one application, measured one after the other, and the answers that follow.
+//!
+//! The choice and the judgement of points are in `tailbound-sampling`; here they meet a running application, a
+//! journal and the files of the data set.
+
+mod data_set;
+mod error;
+mod model_file;
+mod plan;
+mod point;
+mod queueing;
+mod reports;
+mod result;
+mod run;
+mod slices;
+
+pub use data_set::write_data_set;
+pub use error::SampleError;
+pub use model_file::{axis_values, read_model};
+pub use queueing::FittedQueue;
+pub use result::{
+    CampaignEnd, CampaignOverhead, CostDocument, PeriodAnswer, ReservationAnswer, SampledAnswer,
+    SampledBudget, SampledCampaign, TableSummary,
+};
+pub use run::{SampleOptions, sample};
