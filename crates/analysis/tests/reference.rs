@@ -12,7 +12,7 @@ const BEGIN: &str =
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 56] = [
+const SECTIONS: [(&str, &str); 57] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
     ("HostOverheads", "`[hosts.NAME.overheads]`"),
@@ -39,6 +39,7 @@ const SECTIONS: [(&str, &str); 56] = [
     ),
     ("Service", "`[services.NAME]`"),
     ("DatabaseLogin", "`login` of a service"),
+    ("ServiceTls", "`tls` of a service"),
     ("Users", "`[services.NAME.users]`"),
     ("ThinkTime", "`think_time` of users"),
     ("UserStep", "`session` of users"),

@@ -626,6 +626,11 @@ fn measured_run(measured: &Measurement, ledger: Option<LedgerSummary>) -> Measur
         sent: measured.counts.sent,
         answered: measured.counts.answered,
         failed: measured.counts.failed(),
+        connections: Some(tailbound_report::ConnectionTotals {
+            at_start: measured.connection_counts.at_start,
+            replacements: measured.connection_counts.replacements,
+            streams_at_once: measured.connection_counts.streams_at_once,
+        }),
         ledger: ledger.map(|ledger| tailbound_report::LedgerTotals {
             periods: ledger.periods,
             depletions: ledger.depletions,

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use tailbound_model::{DatabaseLogin, Protocol, Service};
+use tailbound_model::{DatabaseLogin, HttpVersion, Protocol, Service};
 
 use crate::MeasurementError;
 use crate::protocol::postgresql_login::DatabaseUser;
+pub use crate::tls::TlsClient;
 
 /// The length of messages where nobody says another one, in bytes.
 pub const MESSAGE_BYTES: usize = 64;
@@ -21,8 +23,21 @@ pub enum Endpoint {
     Tcp(SocketAddr),
     /// A database at one of these.
     Database(Box<DatabaseEndpoint>),
+    /// HTTP over TLS, in version 2, or both, at one of these.
+    Web(Box<WebEndpoint>),
     /// Messages with bounds.
     Messages(MessageEndpoint),
+}
+
+/// Where a service of HTTP listens that is not spoken to in clear text of version 1.1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebEndpoint {
+    /// Where it listens.
+    pub address: Endpoint,
+    /// The version of HTTP.
+    pub version: HttpVersion,
+    /// What the connections know of TLS; nothing is encrypted without.
+    pub tls: Option<Arc<TlsClient>>,
 }
 
 /// Where a service listens whose requests and replies are messages of one length.
@@ -67,7 +82,7 @@ impl Endpoint {
     /// Where a service listens, and who logs in there, if anybody does; relative paths start at `base`.
     ///
     /// # Errors
-    /// [`MeasurementError::BadEndpoint`]; [`MeasurementError::BadPlan`] if a password cannot be read.
+    /// [`MeasurementError::BadEndpoint`]; [`MeasurementError::BadPlan`] if a password or a file of TLS cannot be read.
     pub fn of_service(service: &Service, base: &Path) -> Result<Self, MeasurementError> {
         let address = match service.protocol {
             Protocol::IcmpEcho => Self::echo(&service.endpoint)?,
@@ -75,6 +90,9 @@ impl Endpoint {
         };
         let size = service.message_size.map(|bytes| bytes as usize);
         let address = address.with_message_size(size.unwrap_or(MESSAGE_BYTES));
+        if service.tls.is_some() || service.has_streams() {
+            return Self::of_web(service, address, base);
+        }
         Ok(match &service.login {
             None => address,
             Some(login) => Self::Database(Box::new(DatabaseEndpoint {
@@ -86,6 +104,22 @@ impl Endpoint {
                 },
             })),
         })
+    }
+
+    fn of_web(service: &Service, address: Self, base: &Path) -> Result<Self, MeasurementError> {
+        let version = service.http_version;
+        let tls = match &service.tls {
+            None => None,
+            Some(tls) => {
+                let name = service.server_name().unwrap_or_default();
+                Some(Arc::new(TlsClient::read(tls, name, version, base)?))
+            }
+        };
+        Ok(Self::Web(Box::new(WebEndpoint {
+            address,
+            version,
+            tls,
+        })))
     }
 
     /// The same with messages of this length; over a stream it has no meaning.
@@ -167,6 +201,7 @@ impl fmt::Display for Endpoint {
             Self::Unix(path) => write!(out, "unix:{}", path.display()),
             Self::Tcp(address) => write!(out, "{address}"),
             Self::Database(database) => database.address.fmt(out),
+            Self::Web(web) => web.address.fmt(out),
             Self::Messages(endpoint) => match &endpoint.carrier {
                 MessageCarrier::Datagrams(address) => write!(out, "udp:{address}"),
                 MessageCarrier::Echo(address) => write!(out, "{address}"),

@@ -44,6 +44,14 @@ pub enum MeasurementError {
         /// What went wrong.
         cause: String,
     },
+    /// TLS or the version of HTTP is refused, and will be refused again.
+    #[error("no TLS with {endpoint}: {reason}")]
+    Handshake {
+        /// Where.
+        endpoint: String,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
     /// The plan cannot be carried out.
     #[error("{what}; {remedy}")]
     BadPlan {

@@ -134,7 +134,7 @@ impl<'a> Exchange<'a> {
             let readable = ready
                 .map(|events| events.iter().any(|event| event.readable))
                 .map_err(|cause| self.failed(step, cause.to_string()))?;
-            if readable {
+            if readable || self.connection.has_news() {
                 self.read(step)?;
             }
         }
@@ -146,11 +146,11 @@ impl<'a> Exchange<'a> {
         template: &RequestTemplate,
         filling: &mut Filling,
     ) -> Result<(), MeasurementError> {
-        if self.closed {
+        if self.closed || (self.open == 0 && self.connection.is_going_away()) {
             (self.connection, self.poller) = connect(self.endpoint, self.protocol)?;
             self.closed = false;
         }
-        template.write(&mut self.connection.out, &mut self.scratch, filling);
+        self.connection.ask(template, &mut self.scratch, filling);
         self.open += 1;
         Ok(())
     }
@@ -160,6 +160,9 @@ impl<'a> Exchange<'a> {
         let end = self.connection.read(&mut self.buffer, &mut self.replies);
         if let Some(text) = self.replies.iter().find_map(|reply| reply.refused.clone()) {
             return Err(self.failed(step, text));
+        }
+        if !self.connection.take_unprocessed().is_empty() {
+            return Err(self.failed(step, "it takes no more requests on this connection".into()));
         }
         match self.open.checked_sub(self.replies.len()) {
             None => return Err(self.failed(step, "it answered what it was not asked".into())),

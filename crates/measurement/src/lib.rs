@@ -11,8 +11,10 @@ mod connection;
 pub mod endpoint;
 pub mod error;
 mod exchange;
+mod handshake;
 pub mod hog;
 pub mod host;
+mod http2;
 pub mod load;
 pub mod measurement;
 mod message_link;
@@ -26,6 +28,7 @@ pub mod setup;
 mod stream;
 pub mod supply;
 pub mod synthetic;
+mod tls;
 mod topic_link;
 
 pub use advice::{Advice, AdviceQuery, advice};
@@ -38,7 +41,7 @@ pub use error::MeasurementError;
 pub use host::{fingerprint, fingerprint_line};
 pub use load::measure;
 pub use measurement::{
-    Counts, LoadConnection, Measurement, Progress, RecordOutcome, RequestRecord,
+    ConnectionCounts, Counts, LoadConnection, Measurement, Progress, RecordOutcome, RequestRecord,
 };
 pub use noise::{Noise, noise};
 pub use omitted_requests::OmittedRequests;

@@ -1,6 +1,7 @@
 //! What a measurement yields.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 
 use serde::{Deserialize, Serialize};
@@ -92,6 +93,32 @@ pub struct LoadConnection {
     pub end: String,
 }
 
+/// How many connections a load had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectionCounts {
+    /// Connections that were there when the load started.
+    pub at_start: u64,
+    /// Connections that were opened later in place of others: the service had closed those, or took no more requests on
+    /// them.
+    pub replacements: u64,
+    /// The most streams of HTTP/2 that were open at once on one connection; `None` where no streams are spoken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams_at_once: Option<u64>,
+}
+
+impl fmt::Display for ConnectionCounts {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} at the start", self.at_start)?;
+        if self.replacements > 0 {
+            write!(out, ", {} later in place of others", self.replacements)?;
+        }
+        match self.streams_at_once {
+            None => Ok(()),
+            Some(streams) => write!(out, "; at most {streams} streams at once on one of them"),
+        }
+    }
+}
+
 /// How far a measurement is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -114,6 +141,9 @@ pub struct Measurement {
     pub service: String,
     /// The counts after the warm-up.
     pub counts: Counts,
+    /// The connections.
+    #[serde(rename = "connections")]
+    pub connection_counts: ConnectionCounts,
     /// Why it ended early, if it did.
     pub interrupted: Option<String>,
     /// The latencies of all tasks together, from the intended send time.

@@ -6,6 +6,9 @@
 //! becomes the value of the row. Other braces stay as they are, since arguments
 //! may be JSON or Lua.
 
+use std::net::Ipv6Addr;
+
+use ::http::uri::Authority;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use tailbound_model::{ParameterTable, Protocol, Request, Scheduling, Service, Task};
@@ -41,8 +44,13 @@ pub(crate) enum RequestPiece {
 pub(crate) enum RequestTemplate {
     /// The arguments of a Redis command.
     Redis(Vec<Vec<RequestPiece>>),
-    /// The path of an HTTP GET.
-    Http(Vec<RequestPiece>),
+    /// An HTTP GET.
+    Http {
+        /// The path.
+        path: Vec<RequestPiece>,
+        /// The host that is asked.
+        host: Authority,
+    },
     /// The text of a query of PostgreSQL.
     Postgresql(Vec<RequestPiece>),
     /// Work for the synthetic service.
@@ -132,7 +140,10 @@ impl RequestTemplate {
                 .map(|argument| pieces(argument, &names))
                 .collect::<Result<_, _>>()
                 .map(Self::Redis),
-            (Protocol::Http, Request::Http { path }) => pieces(path, &names).map(Self::Http),
+            (Protocol::Http, Request::Http { path }) => Ok(Self::Http {
+                path: pieces(path, &names)?,
+                host: host(service)?,
+            }),
             (Protocol::Postgresql, Request::Postgresql { query, .. }) => {
                 pieces(query, &names).map(Self::Postgresql)
             }
@@ -167,8 +178,24 @@ impl RequestTemplate {
             |pieces: &Vec<RequestPiece>| pieces.iter().any(|p| matches!(p, RequestPiece::Busy(_)));
         match self {
             Self::Redis(arguments) => arguments.iter().any(busy),
-            Self::Http(pieces) | Self::Postgresql(pieces) => busy(pieces),
+            Self::Http { path: pieces, .. } | Self::Postgresql(pieces) => busy(pieces),
             Self::Synthetic { .. } => false,
+        }
+    }
+
+    /// The host that an HTTP request asks.
+    pub(crate) fn host(&self) -> Option<&Authority> {
+        match self {
+            Self::Http { host, .. } => Some(host),
+            _ => None,
+        }
+    }
+
+    /// Overwrites `out` with the path of an HTTP request, filled in.
+    pub(crate) fn fill_path(&self, out: &mut Vec<u8>, filling: &mut Filling) {
+        out.clear();
+        if let Self::Http { path, .. } = self {
+            fill(out, path, filling);
         }
     }
 
@@ -183,10 +210,9 @@ impl RequestTemplate {
                 };
                 out.extend_from_slice(&request.to_bytes());
             }
-            Self::Http(path) => {
-                scratch.clear();
-                fill(scratch, path, filling);
-                http::write_get(out, scratch, b"localhost");
+            Self::Http { host, .. } => {
+                self.fill_path(scratch, filling);
+                http::write_get(out, scratch, host.as_str().as_bytes());
             }
             Self::Postgresql(query) => {
                 scratch.clear();
@@ -203,6 +229,20 @@ impl RequestTemplate {
             }
         }
     }
+}
+
+/// The host that requests to a service name: that of its certificate, where it has one.
+fn host(service: &Service) -> Result<Authority, MeasurementError> {
+    let name = service.server_name().unwrap_or("localhost");
+    let text = match name.parse::<Ipv6Addr>() {
+        Ok(_) => format!("[{name}]"),
+        Err(_) => name.to_owned(),
+    };
+    text.parse::<Authority>()
+        .map_err(|error| MeasurementError::BadPlan {
+            what: format!("requests cannot name the host {name:?}: {error}"),
+            remedy: "write a host name or an IP address in tls.server_name".into(),
+        })
 }
 
 fn fill(out: &mut Vec<u8>, pieces: &[RequestPiece], filling: &mut Filling) {

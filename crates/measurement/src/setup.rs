@@ -21,7 +21,8 @@ const ANSWER_LIMIT: Duration = Duration::from_millis(500);
 /// accepts).
 ///
 /// # Errors
-/// [`MeasurementError::NotReady`] after `limit`, [`MeasurementError::Stopped`] on `stop`.
+/// [`MeasurementError::NotReady`] after `limit`, [`MeasurementError::Stopped`] on `stop`,
+/// [`MeasurementError::Handshake`] at once.
 pub fn await_service(
     endpoint: &Endpoint,
     protocol: Protocol,
@@ -70,7 +71,9 @@ fn await_answer(
         }
         let last = match try_once((endpoint, protocol), asked, give_up, stop) {
             Ok(()) => return Ok(()),
-            Err(MeasurementError::Stopped) => return Err(MeasurementError::Stopped),
+            Err(error @ (MeasurementError::Stopped | MeasurementError::Handshake { .. })) => {
+                return Err(error);
+            }
             Err(error) => error,
         };
         let next = Monotonic.now().saturating_add(RETRY_EVERY);

@@ -85,6 +85,7 @@ pub fn serve(options: &ServeOptions, stop: &AtomicBool) -> Result<(), Measuremen
 fn listen(endpoint: &Endpoint) -> io::Result<Box<dyn RequestSource>> {
     let listener = match endpoint {
         Endpoint::Database(database) => return listen(&database.address),
+        Endpoint::Web(web) => return listen(&web.address),
         Endpoint::Messages(endpoint) => return listen_for_messages(endpoint),
         Endpoint::Tcp(address) => Listener::Tcp(std::net::TcpListener::bind(address)?),
         Endpoint::Unix(path) => {

@@ -7,3 +7,4 @@ mod redis;
 mod synthetic_service;
 mod testbed;
 mod users;
+mod web;

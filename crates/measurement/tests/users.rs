@@ -17,7 +17,7 @@ use tailbound_time::Duration;
 
 fn ignore(_: Progress) {}
 
-fn users(count: u32, think: Duration, session: &[(&str, u32)]) -> Users {
+pub fn users(count: u32, think: Duration, session: &[(&str, u32)]) -> Users {
     let step = |(task, times): &(&str, u32)| UserStep {
         task: (*task).into(),
         times: *times,

@@ -23,6 +23,7 @@ use crate::mode_changes::AgentDescription;
 use crate::schema::{NameSchema, is_default};
 use crate::section::{Section, Sections};
 use crate::users::Users;
+use crate::web::{HttpVersion, ServiceTls};
 pub use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps, LaterDistance, PoissonState};
 use crate::{BackendKind, BackendOptions};
 
@@ -463,6 +464,15 @@ pub struct Service {
     /// The user who logs in there, for the protocol `postgresql`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login: Option<DatabaseLogin>,
+    /// The certificates by which client and service know each other, for the protocol `http` over TLS; without it nothing is
+    /// encrypted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ServiceTls>,
+    /// The version of HTTP, for the protocol `http`. Version 2 is agreed on in the handshake of TLS (ALPN); without TLS the
+    /// client speaks it from the first byte on ("prior knowledge").
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = "1.1"))]
+    pub http_version: HttpVersion,
     /// The order in which the service serves its tasks' jobs.
     #[serde(default)]
     pub scheduling: Scheduling,
@@ -498,7 +508,7 @@ pub enum Protocol {
     Redis,
     /// Our synthetic service's protocol.
     Synthetic,
-    /// HTTP/1.1.
+    /// HTTP, version 1.1 or 2, over TLS or without.
     Http,
     /// The protocol of PostgreSQL, version 3.0, with simple queries.
     Postgresql,

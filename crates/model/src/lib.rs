@@ -36,6 +36,7 @@ mod schema;
 mod section;
 mod users;
 mod validation;
+mod web;
 mod workload;
 mod writer;
 
@@ -83,4 +84,5 @@ pub use request_log::{LoggedRequest, RequestLog, parse_request_log};
 pub use section::{Section, SectionKind, Sections};
 pub use users::{LONGEST_SESSION, ThinkTime, UserChange, UserStep, Users};
 pub use validation::Check;
+pub use web::{HttpVersion, ServiceTls};
 pub use writer::{NotWritable, interference_to_toml, overheads_to_toml, to_toml};

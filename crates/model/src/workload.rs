@@ -9,6 +9,7 @@ use tailbound_time::{Duration, Rate};
 use crate::arrival_curve::ArrivalCurve;
 use crate::continuous_law::ContinuousLaw;
 use crate::description::{Protocol, Scheduling, Service, Task};
+use crate::web::HttpVersion;
 
 /// The laws by which the jobs of a task are released.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -423,6 +424,8 @@ impl Service {
             protocol: Protocol::Synthetic,
             endpoint: endpoint.into(),
             login: None,
+            tls: None,
+            http_version: HttpVersion::default(),
             message_size: None,
             scheduling: Scheduling::default(),
             max_in_flight: None,

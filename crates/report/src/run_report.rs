@@ -173,10 +173,25 @@ pub struct MeasuredRun {
     pub answered: u64,
     /// Requests that failed or were never answered.
     pub failed: u64,
+    /// The connections of the load generator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<ConnectionTotals>,
     /// What the reservation's ledger says, if it has one.
     pub ledger: Option<LedgerTotals>,
     /// Why the repetition ended early, if it did.
     pub interrupted: Option<String>,
+}
+
+/// The connections of a load generator in one repetition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectionTotals {
+    /// Connections that were there when the load started.
+    pub at_start: u64,
+    /// Connections opened later in place of others, which the service had closed or took no more requests on.
+    pub replacements: u64,
+    /// The most streams of HTTP/2 open at once on one connection; `None` where no streams are spoken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams_at_once: Option<u64>,
 }
 
 /// What a reservation gave out, period by period, in short.

@@ -12,7 +12,9 @@ use crate::wording::{
     UNKNOWN, readable, readable_difference, readable_interval, readable_option, readable_ratio,
     readable_share,
 };
-use crate::{CONFIDENCE, Outcome, ReportSection, RunReport, VariantResult, WindowLedger};
+use crate::{
+    CONFIDENCE, MeasuredRun, Outcome, ReportSection, RunReport, VariantResult, WindowLedger,
+};
 
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
@@ -437,6 +439,21 @@ fn distances(report: &RunReport) -> Table {
     }
 }
 
+/// The connections of a repetition, and (+) those that were opened later.
+fn connections(run: &MeasuredRun) -> String {
+    match &run.connections {
+        None => UNKNOWN.into(),
+        Some(totals) if totals.replacements == 0 => totals.at_start.to_string(),
+        Some(totals) => format!("{} + {}", totals.at_start, totals.replacements),
+    }
+}
+
+/// The most streams at once on a connection of a repetition.
+fn streams(run: &MeasuredRun) -> String {
+    let most = run.connections.and_then(|totals| totals.streams_at_once);
+    most.map_or_else(|| UNKNOWN.into(), |most| most.to_string())
+}
+
 fn load(report: &RunReport) -> Table {
     let mut rows = Vec::new();
     for result in &report.variants {
@@ -449,6 +466,8 @@ fn load(report: &RunReport) -> Table {
                 Cell::text(run.sent.to_string()),
                 Cell::text(run.answered.to_string()),
                 Cell::text(run.failed.to_string()),
+                Cell::text(connections(run)),
+                Cell::text(streams(run)),
                 lateness(0.5),
                 lateness(0.99),
                 Cell::interval(run.lateness.max()),
@@ -459,12 +478,22 @@ fn load(report: &RunReport) -> Table {
         id: "load",
         title: "Load generator",
         note: "How late the load generator itself sent. Latencies count from the intended send \
-               time, so its lateness is part of them; it should stay far below the promises."
+               time, so its lateness is part of them; it should stay far below the promises. \
+               Connections are those at the start, and (+) those opened later in place of others, \
+               which the service had closed; streams are the most of HTTP/2 at once on one of them."
             .into(),
         columns: columns(
             &["Service", "Variant"],
             &[
-                "Run", "Sent", "Answered", "Failed", "Late p50", "Late p99", "Late max",
+                "Run",
+                "Sent",
+                "Answered",
+                "Failed",
+                "Connections",
+                "Streams",
+                "Late p50",
+                "Late p99",
+                "Late max",
             ],
         ),
         rows,

@@ -31,6 +31,10 @@ pub fn carry_out(arguments: &MeasureArguments, output: &Output) -> Result<(), Fa
     for remark in &measurement.remarks {
         output.note(format!("note: {remark}"));
     }
+    let connections = measurement.connection_counts;
+    if connections.replacements > 0 || connections.streams_at_once.is_some() {
+        output.note(format!("connections: {connections}"));
+    }
     for (text, times) in &measurement.failures {
         output.note(format!("failed {times} times: {text}"));
     }

@@ -66,6 +66,7 @@ mod tests {
             sent: 1,
             answered: 1,
             failed: 0,
+            connections: None,
             ledger: None,
             interrupted: None,
         }

@@ -1,5 +1,7 @@
 //! The generator's loop: take up what is due, send, read replies, wait.
 
+mod reconnection;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,13 +14,15 @@ use tailbound_model::{ExecutionTime, ParameterTable, Protocol};
 use tailbound_time::{Clock, Duration, Instant};
 use tailbound_trigger::trigger;
 
+use reconnection::RetiredConnections;
+
 use super::Gauge;
 use super::spin_allowance::SpinAllowance;
 use super::user_load::UserLoad;
 use crate::connection::{Connection, ReadEnd};
 use crate::protocol::Reply;
 use crate::request::{Busy, Filling, RequestTemplate};
-use crate::{LoadConnection, LoadPlan, MeasurementError};
+use crate::{ConnectionCounts, LoadConnection, LoadPlan, MeasurementError};
 
 /// The longest sleep: how soon `stop` is seen.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
@@ -95,6 +99,10 @@ pub(super) struct Finished {
     pub(super) interrupted: Option<String>,
     /// The connections, those that were closed meanwhile first.
     pub(super) connections: Vec<LoadConnection>,
+    /// How many connections there were.
+    pub(super) connection_counts: ConnectionCounts,
+    /// Whether several requests were under way at once on a connection whose replies come in any order.
+    pub(super) is_interleaved: bool,
 }
 
 /// One client of one task, or a user of several: a connection, and what it asks for.
@@ -106,6 +114,8 @@ struct LoadClient {
     watched_for_room: bool,
     /// Whether the peer closed it; only HTTP's are opened again.
     closed: bool,
+    /// Whether several requests were under way at once on a connection whose replies come in any order.
+    is_interleaved: bool,
 }
 
 /// Everything that the loop works on.
@@ -135,12 +145,18 @@ pub(super) struct Generator<'a> {
     failures: BTreeMap<String, u64>,
     /// Connections that were closed.
     connections: Vec<LoadConnection>,
+    connection_counts: ConnectionCounts,
+    /// Connections that take no new requests, and still answer old ones.
+    retired: RetiredConnections,
+    /// Clients whose connection has news of which no event tells.
+    unheard: Vec<usize>,
 }
 
 impl LoadClient {
     /// The connection with the names that tables of the kernel have for it, for each task; none where they have none.
+    /// What passes on an interleaved connection belongs to no single request, so that its name would mislead.
     fn ends(&self) -> impl Iterator<Item = LoadConnection> {
-        let end = self.connection.end().ok();
+        let end = self.connection.end().ok().filter(|_| !self.is_interleaved);
         self.tasks.iter().filter_map(move |task| {
             Some(LoadConnection {
                 task: *task,
@@ -184,6 +200,9 @@ impl<'a> Generator<'a> {
             answered: 0,
             failures: BTreeMap::new(),
             connections: Vec::new(),
+            connection_counts: ConnectionCounts::default(),
+            retired: RetiredConnections::default(),
+            unheard: Vec::new(),
         };
         generator.lay_out(&tasks)?;
         Ok(generator)
@@ -269,6 +288,7 @@ impl<'a> Generator<'a> {
     fn open(&mut self, tasks: Vec<u32>, client: u32) -> Result<u32, MeasurementError> {
         let connection = Connection::open(&self.plan.endpoint, self.plan.service.protocol)?;
         let index = self.clients.len() as u32;
+        self.connection_counts.at_start += 1;
         self.poller
             .add(&connection, u64::from(index), Interest::Read)
             .map_err(|cause| host("watch a connection", cause))?;
@@ -278,6 +298,7 @@ impl<'a> Generator<'a> {
             client,
             watched_for_room: false,
             closed: false,
+            is_interleaved: false,
         });
         Ok(index)
     }
@@ -353,6 +374,9 @@ impl<'a> Generator<'a> {
         for place in 0..self.ready.len() {
             self.handle(self.ready[place])?;
         }
+        for place in std::mem::take(&mut self.unheard) {
+            self.read(place)?;
+        }
         Ok(false)
     }
 
@@ -416,6 +440,8 @@ impl<'a> Generator<'a> {
         let place = job.connection as usize;
         if self.clients[place].closed {
             self.reopen(place)?;
+        } else if self.clients[place].connection.is_going_away() {
+            self.retire(place)?;
         }
         let client = &mut self.clients[place];
         let mut filling = Filling {
@@ -426,9 +452,12 @@ impl<'a> Generator<'a> {
             parameters: job.parameters,
         };
         let template = &self.templates[job.task as usize];
-        template.write(&mut client.connection.out, &mut self.scratch, &mut filling);
+        let connection = &mut client.connection;
+        connection.ask(template, &mut self.scratch, &mut filling);
         if !names_requests(self.plan.service.protocol) {
-            client.connection.awaiting.push_back(index);
+            client.is_interleaved |=
+                self.plan.service.has_streams() && !connection.awaiting.is_empty();
+            connection.awaiting.push_back(index);
         }
         self.in_flight += 1;
         let trail = &mut self.trails[index];
@@ -450,6 +479,10 @@ impl<'a> Generator<'a> {
             }
             return Ok(());
         }
+        if client.connection.has_news() {
+            self.unheard.push(place);
+        }
+        let client = &mut self.clients[place];
         let wants = client.connection.wants_to_write();
         if wants == client.watched_for_room {
             return Ok(());
@@ -478,7 +511,10 @@ impl<'a> Generator<'a> {
         } else {
             remaining
         };
-        let sleep = sleep.min(LONGEST_WAIT);
+        let sleep = match self.unheard.is_empty() {
+            true => sleep.min(LONGEST_WAIT),
+            false => Duration::ZERO,
+        };
         let ready = self
             .poller
             .wait(Some(sleep))
@@ -493,10 +529,21 @@ impl<'a> Generator<'a> {
 
     fn handle(&mut self, event: Readiness) -> Result<(), String> {
         let place = event.token as usize;
+        if place >= self.clients.len() {
+            return self.read_retired(event);
+        }
         if event.writable {
             self.flush(place)?;
         }
-        if !event.readable {
+        match event.readable {
+            true => self.read(place),
+            false => Ok(()),
+        }
+    }
+
+    /// Reads what has come for a client, and sends what there is room for then.
+    fn read(&mut self, place: usize) -> Result<(), String> {
+        if self.clients[place].closed {
             return Ok(());
         }
         self.replies.clear();
@@ -504,11 +551,22 @@ impl<'a> Generator<'a> {
         let end = client.connection.read(&mut self.buffer, &mut self.replies);
         let now = Monotonic.now();
         for reply in std::mem::take(&mut self.replies) {
-            self.take_reply(place, reply, now)?;
+            let index = self.clients[place].connection.take_answered(&reply);
+            self.take_reply(place, index, reply, now)?;
         }
+        let client = &mut self.clients[place];
+        let again = client.connection.take_unprocessed();
+        let needs_flush = client.connection.wants_to_write() != client.watched_for_room;
         if let ReadEnd::Broken(why) = end {
             self.lose(place, &why, now)?;
+        } else if needs_flush {
+            self.flush(place)?;
         }
+        self.send_again(again)?;
+        self.send_held()
+    }
+
+    fn send_held(&mut self) -> Result<(), String> {
         while !self.held.is_empty() && self.has_room() {
             if let Some(index) = self.held.pop_front() {
                 self.send(index)?;
@@ -517,12 +575,13 @@ impl<'a> Generator<'a> {
         Ok(())
     }
 
-    fn take_reply(&mut self, place: usize, reply: Reply, now: Instant) -> Result<(), String> {
-        let named = |id: u64| usize::try_from(id).ok();
-        let index = match reply.id {
-            Some(id) => named(id),
-            None => self.clients[place].connection.awaiting.pop_front(),
-        };
+    fn take_reply(
+        &mut self,
+        place: usize,
+        index: Option<usize>,
+        reply: Reply,
+        now: Instant,
+    ) -> Result<(), String> {
         let asked = index.filter(|index| {
             let job = self.jobs.get(*index);
             job.is_some_and(|job| job.connection as usize == place)
@@ -547,45 +606,12 @@ impl<'a> Generator<'a> {
         Ok(())
     }
 
-    /// A connection broke: the end, but for HTTP, whose servers may close whenever they like.
-    fn lose(&mut self, place: usize, why: &str, now: Instant) -> Result<(), String> {
-        if self.plan.service.protocol != Protocol::Http {
-            return Err(why.into());
-        }
-        let client = &mut self.clients[place];
-        client.closed = true;
-        let lost = std::mem::take(&mut client.connection.awaiting);
-        let _closing_will_do = self.poller.remove(&client.connection);
-        for index in lost {
-            self.trails[index].stage = RequestStage::Lost;
-            self.trails[index].ended = now;
-            self.in_flight -= 1;
-            self.tell_user(index);
-            self.note_failure(why.to_string());
-        }
-        Ok(())
-    }
-
     /// A request has ended: the user who waited for it goes on.
     fn tell_user(&mut self, index: usize) {
         let job = self.jobs[index];
         if let Some(users) = self.users.as_mut().filter(|_| job.is_of_user) {
             users.replied(job.client, self.trails[index].ended);
         }
-    }
-
-    fn reopen(&mut self, place: usize) -> Result<(), String> {
-        let connection = Connection::open(&self.plan.endpoint, self.plan.service.protocol)
-            .map_err(|error| error.to_string())?;
-        self.poller
-            .add(&connection, place as u64, Interest::Read)
-            .map_err(|error| format!("cannot watch a connection: {error}"))?;
-        let client = &mut self.clients[place];
-        self.connections.extend(client.ends());
-        client.connection = connection;
-        client.closed = false;
-        client.watched_for_room = false;
-        Ok(())
     }
 
     fn note_failure(&mut self, text: String) {
@@ -604,13 +630,20 @@ impl<'a> Generator<'a> {
         }
         self.connections
             .extend(self.clients.iter().flat_map(LoadClient::ends));
+        for client in &self.clients {
+            let streams = client.connection.streams_at_once();
+            let most: &mut Option<u64> = &mut self.connection_counts.streams_at_once;
+            *most = streams.max(*most);
+        }
         let requests = self.jobs.iter();
         Finished {
             requests: requests.map(|job| (job.task, job.client, job.at)).collect(),
             connections: self.connections,
+            connection_counts: self.connection_counts,
             trails: self.trails,
             failures: self.failures,
             interrupted,
+            is_interleaved: self.clients.iter().any(|client| client.is_interleaved),
         }
     }
 }

@@ -14,6 +14,9 @@ const METHOD: &str = "open-loop load, from the intended send time to the reply";
 /// The same with users.
 const USERS_METHOD: &str = "users in a closed loop, from the end of the thought, or another intended send time, to the reply";
 
+/// The remark on connections that several requests were under way on.
+const INTERLEAVED: &str = "several requests were under way on one connection of HTTP/2: a recording does not tell their work apart";
+
 /// The method of the estimate of what users left out.
 const OMITTED_METHOD: &str = "each latency again for the requests that its user would have sent meanwhile, at the mean time between requests";
 
@@ -29,6 +32,7 @@ pub(super) fn summarize(
     let omitted = omitted(plan, &records, &tasks);
     let mut remarks = remarks;
     remarks.extend(omitted.as_ref().map(OmittedRequests::remark));
+    remarks.extend(finished.is_interleaved.then(|| INTERLEAVED.into()));
     let overall = latencies(plan, &plan.name, records.iter());
     let per_task = tasks
         .iter()
@@ -49,6 +53,7 @@ pub(super) fn summarize(
         lateness: lateness(plan, &records),
         counts: counts(records.iter().filter(|record| !record.warm_up)),
         warm_up_counts: counts(records.iter().filter(|record| record.warm_up)),
+        connection_counts: finished.connection_counts,
         failures: finished.failures,
         remarks,
         interrupted: finished.interrupted,
@@ -164,9 +169,13 @@ fn latencies<'a>(
 
 fn assumptions(plan: &LoadPlan, unanswered: usize, refused: u64) -> Vec<String> {
     let mut assumptions = vec![match &plan.service.users {
-        None => String::from(
+        None => format!(
             "requests are sent whether or not earlier ones were answered; one connection per task and \
-             client, on which requests follow each other",
+             client, on which {}",
+            match plan.service.has_streams() {
+                true => "each request has a stream of its own",
+                false => "requests follow each other",
+            }
         ),
         Some(users) => format!(
             "up to {} users, each on a connection of its own, send a request, wait for the reply, and think before the \

@@ -1,5 +1,8 @@
 //! Services for tests: in a temporary folder, gone with the test.
 
+pub mod http2_server;
+pub mod nginx;
+
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;

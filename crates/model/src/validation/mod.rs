@@ -28,6 +28,7 @@ mod share;
 mod tasks;
 mod triggers;
 mod users;
+mod web;
 mod workload;
 
 use tailbound_time::Duration;

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use super::Check;
 use super::tasks::{once, request, task};
 use super::users::users;
+use super::web::web;
 use crate::description::{Builtin, DomainKind, Protocol, Scheduling, Service};
 use crate::parser::KeyPath;
 
@@ -22,6 +23,7 @@ pub(super) fn services(check: &mut Check<'_>) {
         message_size(check, &place, service);
         builtin(check, &place, name, service);
         login(check, &place, service);
+        web(check, &place, service);
         scheduling(check, &place, service);
         let tasks = check.tree.names_at(&place.key("tasks"));
         if tasks.is_empty() {

@@ -9,11 +9,12 @@ use proptest::prelude::*;
 use tailbound_model::{
     AgentDescription, AgentLink, AgentPlace, Arrivals, BackendKind, BackendOptions, Bin,
     BudgetScope, Builtin, ChangePolicy, Cpu, CpuWeight, DatabaseLogin, Description, Domain,
-    DomainKind, ExecutionTime, Experiment, Gaps, Health, Host, Interference, InterferenceKind,
-    InterruptHandling, LaterDistance, LocalMode, Metric, Mode, ModeChanges, NiceValue, Percent,
-    PercentagePoints, Percentile, Placement, PoissonState, Precedence, Priority, Protocol,
-    ReceiveContext, Request, RequestsMeanwhile, Reservation, Scheduling, Sections, Service, Slo,
-    Task, TaskStart, ThinkTime, Trigger, UserChange, UserStep, Users, Variant, WhenEmpty,
+    DomainKind, ExecutionTime, Experiment, Gaps, Health, Host, HttpVersion, Interference,
+    InterferenceKind, InterruptHandling, LaterDistance, LocalMode, Metric, Mode, ModeChanges,
+    NiceValue, Percent, PercentagePoints, Percentile, Placement, PoissonState, Precedence,
+    Priority, Protocol, ReceiveContext, Request, RequestsMeanwhile, Reservation, Scheduling,
+    Sections, Service, ServiceTls, Slo, Task, TaskStart, ThinkTime, Trigger, UserChange, UserStep,
+    Users, Variant, WhenEmpty,
 };
 use tailbound_time::{Duration, Rate};
 
@@ -418,6 +419,18 @@ fn service(protocol: Protocol) -> impl Strategy<Value = Service> {
                     password_file: max_in_flight.map(|_| "secret".into()),
                     password_variable: None,
                 }),
+                tls: max_in_flight
+                    .filter(|_| protocol == Protocol::Http)
+                    .map(|number| ServiceTls {
+                        authority: "ca.pem".into(),
+                        server_name: Some(format!("host-{number}.test")),
+                        certificate: (number % 2 == 0).then(|| "client.pem".into()),
+                        key: (number % 2 == 0).then(|| "client.key".into()),
+                    }),
+                http_version: match protocol {
+                    Protocol::Http if max_in_flight.is_some() => HttpVersion::Two,
+                    _ => HttpVersion::One,
+                },
                 message_size: max_in_flight
                     .filter(|_| protocol == Protocol::IcmpEcho)
                     .map(|number| 32 + number % 1000),

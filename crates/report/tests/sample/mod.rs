@@ -11,8 +11,8 @@ use tailbound_model::{
     BackendKind, BudgetScope, Cpu, Percentile, Priority, ResourceInterface, Slo,
 };
 use tailbound_report::{
-    Comparison, Labelled, LedgerTotals, MeasuredRun, RawData, RunReport, VariantResult, Verdict,
-    Warning, compare, noise_floor,
+    Comparison, ConnectionTotals, Labelled, LedgerTotals, MeasuredRun, RawData, RunReport,
+    VariantResult, Verdict, Warning, compare, noise_floor,
 };
 use tailbound_time::{ClockId, Duration};
 
@@ -136,6 +136,11 @@ fn run(sharing: Sharing, seed: u64, ledger: Option<LedgerTotals>) -> MeasuredRun
         sent: JOBS as u64,
         answered: JOBS as u64,
         failed: 0,
+        connections: Some(ConnectionTotals {
+            at_start: 4,
+            replacements: 1,
+            streams_at_once: Some(3),
+        }),
         ledger,
         interrupted: None,
     }
