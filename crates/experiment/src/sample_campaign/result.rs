@@ -270,7 +270,7 @@ impl SampledCampaign {
             let mut undecided = points.iter().filter(|point| {
                 let summary = &summaries[**point];
                 let is_within = summary.ratio().is_some_and(|ratio| ratio <= 0.0);
-                share(point) < below
+                share(*point) < below
                     && is_within
                     && summary.outcome() == Some(PromiseOutcome::Undecided)
             });
