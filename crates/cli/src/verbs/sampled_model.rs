@@ -25,7 +25,7 @@ const SIZING_HEADER: [&str; 4] = ["condition", "share", "period", "highest predi
 
 /// A predicted promise, as a document.
 #[derive(Serialize)]
-struct PromiseForecast<'a> {
+struct ModelForecast<'a> {
     service: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     task: Option<&'a str>,
@@ -82,7 +82,7 @@ pub fn predict(file: &Path, model_file: &Path, output: &Output) -> Result<(), Fa
     let fitted = model.fit().map_err(Failure::from_error)?;
     let values = axis_values(&loaded, &model).map_err(Failure::from_error)?;
     let predicted = fitted.predict(&values).map_err(Failure::from_error)?;
-    let forecasts: Vec<PromiseForecast<'_>> = predicted.iter().map(forecast).collect();
+    let forecasts: Vec<ModelForecast<'_>> = predicted.iter().map(forecast).collect();
     let rows: Vec<Vec<String>> = forecasts.iter().map(prediction_row).collect();
     say_model(model_file, &model, &fitted, output);
     let missed = forecasts.iter().filter(|one| one.promise == "missed");
@@ -145,9 +145,9 @@ fn say_model(file: &Path, model: &SampledModel, fitted: &FittedModel<'_>, output
     }
 }
 
-fn forecast<'a>(predicted: &PredictedPromise<'a>) -> PromiseForecast<'a> {
+fn forecast<'a>(predicted: &PredictedPromise<'a>) -> ModelForecast<'a> {
     let ratio = predicted.ratio;
-    PromiseForecast {
+    ModelForecast {
         service: &predicted.promise.service,
         task: predicted.promise.task.as_deref(),
         percentile: predicted.promise.percentile,
@@ -163,7 +163,7 @@ fn forecast<'a>(predicted: &PredictedPromise<'a>) -> PromiseForecast<'a> {
     }
 }
 
-fn prediction_row(one: &PromiseForecast<'_>) -> Vec<String> {
+fn prediction_row(one: &ModelForecast<'_>) -> Vec<String> {
     vec![
         one.service.to_owned(),
         one.task.unwrap_or("*").to_owned(),

@@ -5,10 +5,10 @@
 
 mod data_set;
 mod error;
+mod fitted_queue;
 mod model_file;
 mod plan;
 mod point;
-mod queueing;
 mod reports;
 mod result;
 mod run;
@@ -16,8 +16,8 @@ mod slices;
 
 pub use data_set::write_data_set;
 pub use error::SampleError;
+pub use fitted_queue::FittedQueue;
 pub use model_file::{axis_values, read_model};
-pub use queueing::FittedQueue;
 pub use result::{
     CampaignEnd, CampaignOverhead, CostDocument, PeriodAnswer, ReservationAnswer, SampledAnswer,
     SampledBudget, SampledCampaign, TableSummary,

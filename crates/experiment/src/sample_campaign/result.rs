@@ -11,7 +11,7 @@ use tailbound_sampling::{
 };
 use tailbound_time::{Duration, nanoseconds};
 
-use super::queueing::FittedQueue;
+use super::fitted_queue::FittedQueue;
 
 /// The level of the model's prediction intervals.
 pub(super) const MODEL_LEVEL: f64 = 0.9;

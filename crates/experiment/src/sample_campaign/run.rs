@@ -13,9 +13,9 @@ use tailbound_time::{Clock, Duration};
 
 use super::SampleError;
 use super::data_set::write_raw;
+use super::fitted_queue::fitted_queues;
 use super::plan::{CampaignPlan, PlannedPoint};
 use super::point::PointRun;
-use super::queueing::fitted_queues;
 use super::reports::ReportSource;
 use super::result::{CampaignEnd, SampledCampaign};
 use crate::calibrations::{Calibrating, Calibrations, RoundCounts};
