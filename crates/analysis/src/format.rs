@@ -1,5 +1,6 @@
 //! The format of the descriptions that this system reads.
 
+use tailbound_balance::Balance;
 use tailbound_model::{DescriptionFormat, SectionKind};
 use tailbound_topics::{Chains, Ports, Routes, Topics};
 
@@ -11,4 +12,5 @@ pub static FORMAT: DescriptionFormat = DescriptionFormat::with(&[
     SectionKind::of::<Chains>(),
     SectionKind::of::<Routes>(),
     SectionKind::of::<Ports>(),
+    SectionKind::of::<Balance>(),
 ]);
