@@ -1,5 +1,7 @@
 //! Budgets in force, changed in an order in which they are never more than the whole.
 
+use std::collections::BTreeSet;
+
 use tailbound_time::Duration;
 
 /// `BudgetControl` changes the budget of a domain's reservation.
@@ -19,12 +21,33 @@ pub trait BudgetControl {
 pub struct BudgetSet {
     whole: Duration,
     in_force: Vec<(String, Duration)>,
+    /// The domains whose reservations have ended, as that of an application that died.
+    ended: BTreeSet<String>,
 }
 
 impl BudgetSet {
     /// The budgets of domains, which are in force already.
     pub fn new(whole: Duration, in_force: Vec<(String, Duration)>) -> Self {
-        Self { whole, in_force }
+        Self {
+            whole,
+            in_force,
+            ended: BTreeSet::new(),
+        }
+    }
+
+    /// The reservation of a domain has ended: its budget is free, and is not changed any more. Returns whether that is news.
+    pub fn end(&mut self, domain: &str) -> bool {
+        for (_, budget) in self.in_force.iter_mut().filter(|(name, _)| name == domain) {
+            *budget = Duration::ZERO;
+        }
+        self.ended.insert(domain.to_owned())
+    }
+
+    /// Whether the reservations of all domains have ended.
+    pub fn is_over(&self) -> bool {
+        self.in_force
+            .iter()
+            .all(|(domain, _)| self.ended.contains(domain))
     }
 
     /// The sum of the budgets in force.
@@ -60,10 +83,11 @@ impl BudgetSet {
                     *wanted < before
                 };
                 let after = self.total().saturating_sub(before).saturating_add(*wanted);
-                if !is_due || (raises && after > self.whole) {
+                let domain = self.in_force[place].0.clone();
+                let has_ended = self.ended.contains(&domain);
+                if !is_due || has_ended || (raises && after > self.whole) {
                     continue;
                 }
-                let domain = self.in_force[place].0.clone();
                 match control.change(&domain, *wanted) {
                     Ok(()) => self.in_force[place].1 = *wanted,
                     Err(error) => failures.push((domain, error)),
@@ -104,6 +128,26 @@ mod tests {
             self.most = self.most.max(total);
             Ok(())
         }
+    }
+
+    #[test]
+    fn the_budget_of_an_ended_reservation_is_free_for_others() {
+        let nanoseconds = Duration::from_nanos;
+        let in_force = ["dead", "alive"].map(|name| (name.to_owned(), nanoseconds(500)));
+        let mut host = WatchedHost {
+            budgets: in_force.iter().cloned().collect(),
+            stubborn: ["dead".to_owned()].into(),
+            most: Duration::ZERO,
+        };
+        let mut set = BudgetSet::new(nanoseconds(1000), in_force.to_vec());
+        assert_eq!(set.put(&[nanoseconds(300), nanoseconds(700)], &mut host).len(), 1);
+        assert_eq!(set.in_force()[1].1, nanoseconds(500), "there is no room");
+        assert!(set.end("dead") && !set.end("dead"));
+        assert!(set.put(&[nanoseconds(300), nanoseconds(700)], &mut host).is_empty());
+        assert_eq!(set.in_force()[1].1, nanoseconds(700));
+        assert!(!set.is_over());
+        set.end("alive");
+        assert!(set.is_over());
     }
 
     proptest! {

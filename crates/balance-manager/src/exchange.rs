@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration as Pause, Instant as Moment, SystemTime};
 
-use tailbound_balance::{BalancedApplication, HoldReason, MatchingValue, SourceAddress, report};
+use tailbound_balance::{BalancedApplication, HoldReason, LevelReport, SourceAddress, report};
 use tailbound_linux::control_socket::connect_within;
 use tailbound_time::Duration;
 
@@ -14,22 +14,22 @@ const LONGEST_ANSWER: usize = 256 * 1024;
 /// The most headers of an answer.
 const MOST_HEADERS: usize = 64;
 
-/// Asks an application for its matching value.
+/// Asks an application for its report.
 ///
 /// # Errors
 /// Why there is no measurement.
-pub fn matching_value(
+pub fn level_report(
     application: &BalancedApplication,
     answer_within: Duration,
     stale_after: Duration,
-) -> Result<MatchingValue, HoldReason> {
+) -> Result<LevelReport, HoldReason> {
     let deadline = Moment::now() + Pause::from_nanos(answer_within.as_nanos());
     let answer =
         ask(application, deadline).map_err(|error| HoldReason::NoAnswer(error.to_string()))?;
     let body = body(&answer)?;
     match (application.source(), &application.metric) {
         (Ok(SourceAddress::Prometheus { .. }), _) => {
-            report::from_query(body, unix_seconds(), stale_after)
+            report::from_query(body, unix_seconds(), stale_after).map(LevelReport::from)
         }
         (_, Some(metric)) => report::from_metrics(body, Some(metric), stale_after),
         (_, None) => report::from_json(body, stale_after),
@@ -238,8 +238,9 @@ mod tests {
             let _ = stream.write_all(answer);
             String::from_utf8(request).unwrap()
         });
-        let value = matching_value(&application, GENEROUS, Duration::from_secs(15));
-        (value.map(MatchingValue::millionths), server.join().unwrap())
+        let report = level_report(&application, GENEROUS, Duration::from_secs(15));
+        let value = report.map(|report| report.matching_value.millionths());
+        (value, server.join().unwrap())
     }
 
     const REPORT: &[u8] =
@@ -290,18 +291,18 @@ mod tests {
         let silent = application(&format!("http://{address}"));
         let limit = Duration::from_millis(50);
         assert!(matches!(
-            matching_value(&silent, limit, GENEROUS),
+            level_report(&silent, limit, GENEROUS),
             Err(HoldReason::NoAnswer(_))
         ));
         drop(listener);
         assert!(matches!(
-            matching_value(&silent, GENEROUS, GENEROUS),
+            level_report(&silent, GENEROUS, GENEROUS),
             Err(HoldReason::NoAnswer(_))
         ));
         let folder = tempfile::tempdir().unwrap();
         let nowhere = application(&format!("unix:{}", folder.path().join("socket").display()));
         assert!(matches!(
-            matching_value(&nowhere, GENEROUS, GENEROUS),
+            level_report(&nowhere, GENEROUS, GENEROUS),
             Err(HoldReason::NoAnswer(_))
         ));
     }

@@ -1,15 +1,19 @@
 //! One interval after another: reports, a step, budgets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 
-use tailbound_balance::{BalancePlan, CapacityRule, HoldReason, MatchingValue, RuleError};
+use tailbound_balance::{BalancePlan, CapacityRule, HoldReason, LevelReport, RuleError};
 use tailbound_control::{Client, ClientError};
 use tailbound_enforcement::ReservationRequest;
+use tailbound_linux::thread::make_current_thread_fifo;
 use tailbound_time::Duration;
 
 use crate::budget_set::{BudgetControl, BudgetSet};
 use crate::exchange;
+
+/// The lowest fixed priority: above all ordinary threads, below all reservations that have a priority.
+const PRIORITY: u8 = 1;
 
 /// `CapacityManager` divides, and holds what it has divided. The reservations are of the connection that makes the
 /// changes, so that they are taken back where the manager ends, however it ends.
@@ -20,15 +24,28 @@ pub struct CapacityManager {
     requests: BTreeMap<String, ReservationRequest>,
 }
 
-/// What came of an interval, by application.
+/// What came of an interval.
 #[derive(Debug)]
 pub struct IntervalOutcome {
-    /// The matching values, or why there are none.
-    pub values: Vec<Result<MatchingValue, HoldReason>>,
-    /// The capacities that hold from now on.
+    /// The reports of the applications, or why there are none.
+    pub reports: Vec<Result<LevelReport, HoldReason>>,
+    /// The capacities that the rule has given them from now on.
     pub capacities: Vec<Duration>,
-    /// The domains whose budgets could not be changed.
-    pub failures: Vec<(String, ClientError)>,
+    /// The domains whose reservations have ended since the last interval.
+    pub ended: Vec<String>,
+    /// The domains whose budgets could not be changed, each with the daemon's reason; a later interval tries again.
+    pub refused: Vec<(String, String)>,
+}
+
+/// Why the manager cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ManagerError {
+    /// The daemon does not answer.
+    #[error(transparent)]
+    Daemon(#[from] ClientError),
+    /// Nothing is left to divide.
+    #[error("the reservations of all balanced domains have ended")]
+    Over,
 }
 
 /// Changes budgets through the daemon.
@@ -86,33 +103,67 @@ impl CapacityManager {
         self.plan.balance.interval
     }
 
-    /// The capacities that hold now.
+    /// The capacity that is divided, per period.
+    pub fn whole(&self) -> Duration {
+        self.rule.whole()
+    }
+
+    /// The capacities that the rule gives now.
     pub fn capacities(&self) -> &[Duration] {
         self.rule.capacities()
     }
 
     /// Asks all applications at once, takes a step, and changes budgets.
-    pub fn pass_interval(&mut self, client: &mut Client) -> IntervalOutcome {
-        let values = self.ask();
-        let measured: Vec<_> = values
+    ///
+    /// # Errors
+    /// The daemon cannot be asked, or holds no reservation of the applications any more.
+    pub fn pass_interval(&mut self, client: &mut Client) -> Result<IntervalOutcome, ManagerError> {
+        let reports = self.ask();
+        let measured: Vec<_> = reports
             .iter()
-            .map(|value| value.as_ref().ok().copied())
+            .map(|report| report.as_ref().ok().map(LevelReport::effective))
             .collect();
         self.rule.step(&measured);
+        let ended = self.ended(client)?;
         let budgets = wanted(&self.plan, self.rule.capacities());
         let budgets: Vec<Duration> = budgets.into_iter().map(|(_, budget)| budget).collect();
         let requests = &self.requests;
         let failures = self
             .budgets
             .put(&budgets, &mut DaemonBudgets { client, requests });
-        IntervalOutcome {
-            values,
+        let mut refused = Vec::new();
+        for (domain, error) in failures {
+            match error.refusal() {
+                Some(_) => refused.push((domain, error.to_string())),
+                None => return Err(error.into()),
+            }
+        }
+        Ok(IntervalOutcome {
+            reports,
             capacities: self.rule.capacities().to_vec(),
-            failures,
+            ended,
+            refused,
+        })
+    }
+
+    /// The domains whose reservations the daemon does not have any more.
+    fn ended(&mut self, client: &mut Client) -> Result<Vec<String>, ManagerError> {
+        let status = client.status()?;
+        let active = status.reservations.iter();
+        let active: BTreeSet<&str> = active.map(|one| one.enforced.domain.as_str()).collect();
+        let domains = self.requests.keys();
+        let gone = domains.filter(|domain| !active.contains(domain.as_str()));
+        let ended: Vec<String> = gone
+            .filter(|domain| self.budgets.end(domain))
+            .cloned()
+            .collect();
+        match self.budgets.is_over() {
+            true => Err(ManagerError::Over),
+            false => Ok(ended),
         }
     }
 
-    fn ask(&self) -> Vec<Result<MatchingValue, HoldReason>> {
+    fn ask(&self) -> Vec<Result<LevelReport, HoldReason>> {
         let within = self.plan.balance.answer_within();
         let stale_after = self.plan.balance.stale_after();
         thread::scope(|scope| {
@@ -122,7 +173,8 @@ impl CapacityManager {
                 .iter()
                 .map(|one| {
                     scope.spawn(move || {
-                        exchange::matching_value(&one.described, within, stale_after)
+                        prefer_this_thread();
+                        exchange::level_report(&one.described, within, stale_after)
                     })
                 })
                 .collect();
@@ -133,6 +185,12 @@ impl CapacityManager {
             answers.collect()
         })
     }
+}
+
+/// Puts the calling thread above ordinary ones, so that the manager hears and changes in an overload, too. Without the privilege
+/// the thread stays as it is.
+pub fn prefer_this_thread() -> bool {
+    make_current_thread_fifo(PRIORITY).is_ok()
 }
 
 /// The budgets of all domains under these capacities.

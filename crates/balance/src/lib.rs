@@ -25,8 +25,9 @@ mod table;
 mod table_check;
 
 pub use level_controller::LevelController;
-pub use matching_value::{HoldReason, MatchingValue};
+pub use matching_value::{FULL_NEED_LEVEL, HoldReason, MatchingValue};
 pub use plan::{BalancePlan, BalancedDomain, PlannedApplication};
-pub use rule::{CapacityRule, CapacityTerms, RuleError};
+pub use report::LevelReport;
+pub use rule::{CapacityRule, CapacityTerms, RESERVE, RuleError};
 pub use source::{SourceAddress, SourceAddressError};
 pub use table::{Balance, BalancedApplication, LoadPhase, PhaseReport, SimulatedApplication};

@@ -4,6 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// The service level from which down the need of an application is whole.
+pub const FULL_NEED_LEVEL: f64 = 0.7;
+
 /// `MatchingValue` says how the capacity of an application matches its service level, in millionths from -1 to 1: near
 /// zero it matches, above it is abundant, below too little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -16,10 +19,32 @@ impl MatchingValue {
     /// Far too little capacity.
     pub const LEAST: Self = Self(-Self::ONE);
 
+    /// The value of so many millionths, cut to -1 and 1.
+    pub(crate) const fn from_millionths(millionths: i32) -> Self {
+        match millionths {
+            ..=-1_000_000 => Self::LEAST,
+            1_000_000.. => Self(Self::ONE),
+            _ => Self(millionths),
+        }
+    }
+
     /// The value of a report; none for a number outside -1 to 1, and for NaN.
     pub fn new(value: f64) -> Option<Self> {
         let is_one = (-1.0..=1.0).contains(&value);
         is_one.then(|| Self((value * f64::from(Self::ONE)).round() as i32))
+    }
+
+    /// The value by which an application at this service level takes part: below the full level it is in need, even where its
+    /// latencies match that level. Its need grows with what it leaves out, and is whole from [`FULL_NEED_LEVEL`] down.
+    ///
+    /// Without this, an application that has adapted to too little looks like one that needs no more, and lends what it has left.
+    pub fn at_level(self, level: f64) -> Self {
+        let left_out = (1.0 - level.clamp(0.0, 1.0)) / (1.0 - FULL_NEED_LEVEL);
+        let need = (left_out * f64::from(Self::ONE)).round() as i32;
+        match need > 0 {
+            true => self.min(Self::from_millionths(-need)),
+            false => self,
+        }
     }
 
     /// The value in millionths.
@@ -55,6 +80,9 @@ pub enum HoldReason {
     /// The value is NaN, or outside -1 to 1.
     #[error("a matching value of {0} is none from -1 to 1")]
     NoMatchingValue(String),
+    /// The service level is NaN, or outside 0 to 1.
+    #[error("a service level of {0} is none from 0 to 1")]
+    NoServiceLevel(String),
     /// The last request is too long ago.
     #[error("the last request is {0} ago")]
     Stale(tailbound_time::Duration),
@@ -75,5 +103,15 @@ mod tests {
         for wrong in [-1.001, 1.001, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             assert_eq!(millionths(wrong), None);
         }
+    }
+
+    #[test]
+    fn below_the_full_level_an_application_is_in_need() {
+        let at = |value, level| MatchingValue::new(value).map(|one| one.at_level(level).millionths());
+        assert_eq!(at(0.4, 1.0), Some(400_000));
+        assert_eq!(at(0.4, 0.85), Some(-500_000));
+        assert_eq!(at(-0.6, 0.85), Some(-600_000));
+        assert_eq!(at(0.9, 0.7), Some(-1_000_000));
+        assert_eq!(at(0.9, 0.0), Some(-1_000_000));
     }
 }

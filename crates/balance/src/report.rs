@@ -11,34 +11,83 @@ use crate::matching_value::{HoldReason, MatchingValue};
 pub const USUAL_METRIC: &str = "tailbound_service_level_matching_value";
 /// The metric that is the age of the last request, beside [`USUAL_METRIC`].
 const USUAL_AGE_METRIC: &str = "tailbound_service_level_age_seconds";
+/// The metric that is the service level, beside [`USUAL_METRIC`].
+const USUAL_LEVEL_METRIC: &str = "tailbound_service_level";
 /// A clock of another host may be ahead by so much.
 const CLOCK_TOLERANCE_SECONDS: f64 = 1.0;
 
-/// The keys of a report that a decision needs; others are passed over.
-#[derive(Deserialize)]
-struct LevelReport {
-    matching_value: Value,
-    age_seconds: Value,
+/// `LevelReport` is what a decision takes of a report.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LevelReport {
+    /// The matching value.
+    pub matching_value: MatchingValue,
+    /// The service level, 0 to 1; none where the source has only a matching value.
+    pub service_level: Option<f64>,
+    /// The longest latency of the window, which no decision needs.
+    pub latency: Option<Duration>,
 }
 
-/// The matching value of a report in JSON.
-///
-/// # Errors
-/// Why the report is no measurement.
-pub fn from_json(body: &[u8], stale_after: Duration) -> Result<MatchingValue, HoldReason> {
-    let report: LevelReport =
-        serde_json::from_slice(body).map_err(|error| HoldReason::NoReport(error.to_string()))?;
-    let value = match &report.matching_value {
-        Value::Null => return Err(HoldReason::NoRequest),
-        value => judged(value)?,
-    };
-    match &report.age_seconds {
-        Value::Null => Ok(value),
-        age => fresh(number(age)?, stale_after).map(|()| value),
+impl LevelReport {
+    /// The value by which the application takes part in a division.
+    pub fn effective(&self) -> MatchingValue {
+        let value = self.matching_value;
+        self.service_level
+            .map_or(value, |level| value.at_level(level))
     }
 }
 
-/// The matching value in an answer in Prometheus' text format.
+/// A report without a service level.
+impl From<MatchingValue> for LevelReport {
+    fn from(matching_value: MatchingValue) -> Self {
+        Self {
+            matching_value,
+            service_level: None,
+            latency: None,
+        }
+    }
+}
+
+/// The keys of a report that a decision needs; others are passed over.
+#[derive(Deserialize)]
+struct ReportKeys {
+    matching_value: Value,
+    age_seconds: Value,
+    #[serde(default)]
+    service_level: Value,
+    #[serde(default)]
+    latency_seconds: Value,
+}
+
+/// The report of an application in JSON.
+///
+/// # Errors
+/// Why the report is no measurement.
+pub fn from_json(body: &[u8], stale_after: Duration) -> Result<LevelReport, HoldReason> {
+    let report: ReportKeys =
+        serde_json::from_slice(body).map_err(|error| HoldReason::NoReport(error.to_string()))?;
+    let matching_value = match &report.matching_value {
+        Value::Null => return Err(HoldReason::NoRequest),
+        value => matching(number(value)?)?,
+    };
+    let service_level = match &report.service_level {
+        Value::Null => None,
+        level => Some(judged_level(number(level)?)?),
+    };
+    if !report.age_seconds.is_null() {
+        fresh(number(&report.age_seconds)?, stale_after)?;
+    }
+    let latency = report.latency_seconds.as_f64();
+    let is_length = |seconds: &f64| (0.0..1e9).contains(seconds);
+    Ok(LevelReport {
+        matching_value,
+        service_level,
+        latency: latency
+            .filter(is_length)
+            .map(Duration::from_secs_f64_nearest),
+    })
+}
+
+/// The report in an answer in Prometheus' text format; its service level is read where no metric is named.
 ///
 /// # Errors
 /// Why the answer has no measurement.
@@ -46,12 +95,12 @@ pub fn from_metrics(
     body: &[u8],
     metric: Option<&str>,
     stale_after: Duration,
-) -> Result<MatchingValue, HoldReason> {
+) -> Result<LevelReport, HoldReason> {
     let text =
         std::str::from_utf8(body).map_err(|error| HoldReason::NoReport(error.to_string()))?;
     let name = metric.unwrap_or(USUAL_METRIC);
     let value = match samples(text, name).as_slice() {
-        [] if metric.is_none() && text.contains("tailbound_service_level ") => {
+        [] if metric.is_none() && !samples(text, USUAL_LEVEL_METRIC).is_empty() => {
             return Err(HoldReason::NoRequest);
         }
         [] => return Err(HoldReason::NoReport(format!("there is no metric {name}"))),
@@ -63,11 +112,17 @@ pub fn from_metrics(
             )));
         }
     };
-    let value = matching(value)?;
-    match samples(text, USUAL_AGE_METRIC).as_slice() {
-        [age] if metric.is_none() => fresh(parsed(age)?, stale_after).map(|()| value),
-        _ => Ok(value),
+    let mut report = LevelReport::from(matching(value)?);
+    if metric.is_some() {
+        return Ok(report);
     }
+    if let [age] = samples(text, USUAL_AGE_METRIC).as_slice() {
+        fresh(parsed(age)?, stale_after)?;
+    }
+    if let [level] = samples(text, USUAL_LEVEL_METRIC).as_slice() {
+        report.service_level = Some(judged_level(parsed(level)?)?);
+    }
+    Ok(report)
 }
 
 /// The matching value in a Prometheus server's answer to an instant query at `now_seconds` of the Unix epoch.
@@ -134,8 +189,11 @@ fn number(value: &Value) -> Result<f64, HoldReason> {
         .ok_or_else(|| HoldReason::NoReport(format!("{value} is no number")))
 }
 
-fn judged(value: &Value) -> Result<MatchingValue, HoldReason> {
-    matching(number(value)?)
+fn judged_level(level: f64) -> Result<f64, HoldReason> {
+    match (0.0..=1.0).contains(&level) {
+        true => Ok(level),
+        false => Err(HoldReason::NoServiceLevel(level.to_string())),
+    }
 }
 
 fn matching(value: f64) -> Result<MatchingValue, HoldReason> {
@@ -167,7 +225,27 @@ mod tests {
 
     fn json(value: &str, age: &str) -> Result<i32, HoldReason> {
         let body = format!("{{\"matching_value\": {value}, \"age_seconds\": {age}, \"else\": []}}");
-        from_json(body.as_bytes(), STALE_AFTER).map(MatchingValue::millionths)
+        from_json(body.as_bytes(), STALE_AFTER).map(|one| one.matching_value.millionths())
+    }
+
+    #[test]
+    fn a_level_is_read_where_there_is_one() {
+        let read = |level: &str| {
+            let body = format!("{{\"matching_value\": 0.5, \"age_seconds\": 1{level}}}");
+            from_json(body.as_bytes(), STALE_AFTER)
+        };
+        assert_eq!(read("").map(|one| one.service_level), Ok(None));
+        let half = read(", \"service_level\": 0.85").unwrap();
+        assert_eq!(half.service_level, Some(0.85));
+        assert_eq!(half.effective().millionths(), -500_000);
+        assert_eq!(
+            read(", \"service_level\": 1.5"),
+            Err(HoldReason::NoServiceLevel("1.5".into()))
+        );
+        assert!(matches!(
+            read(", \"service_level\": \"full\""),
+            Err(HoldReason::NoReport(_))
+        ));
     }
 
     #[test]
@@ -205,9 +283,12 @@ mod tests {
         let text = "# HELP x y\ntailbound_service_level 0.5\ntailbound_service_level_matching_value -0.25\n\
                     tailbound_service_level_age_seconds 3\nshop_match{a=\"} 7\"} 0.75 1700000000\ntwo{a=\"1\"} 1\ntwo{a=\"2\"} 1\nnan NaN\n";
         let read = |metric| {
-            from_metrics(text.as_bytes(), metric, STALE_AFTER).map(MatchingValue::millionths)
+            from_metrics(text.as_bytes(), metric, STALE_AFTER)
+                .map(|one| one.matching_value.millionths())
         };
         assert_eq!(read(None), Ok(-250_000));
+        let usual = from_metrics(text.as_bytes(), None, STALE_AFTER).unwrap();
+        assert_eq!(usual.service_level, Some(0.5));
         assert_eq!(read(Some("shop_match")), Ok(750_000));
         assert!(matches!(read(Some("two")), Err(HoldReason::NoReport(_))));
         assert!(matches!(read(Some("shop")), Err(HoldReason::NoReport(_))));

@@ -8,6 +8,12 @@ use crate::matching_value::MatchingValue;
 /// One, in millionths.
 const ONE: i128 = MatchingValue::ONE as i128;
 
+/// The matching value up to which an application lends nothing: its longest latency is then 0.7 of its deadline. Without this
+/// reserve, a lender is in need again at its next burst of requests.
+pub const RESERVE: MatchingValue = MatchingValue::from_millionths(300_000);
+/// The part of its spare capacity that an application lends in a step is one by this number.
+const LENT_PARTS: u64 = 4;
+
 /// What an application may have: CPU time per period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapacityTerms {
@@ -59,9 +65,12 @@ pub enum RuleError {
 ///
 /// - Positive values count together at most as much as the negative ones: surplus goes to those that ask for it, and where
 ///   nobody asks, all capacities stay. Without this, equal positive values drive capacities apart.
-/// - An application whose matching value is not above zero loses nothing of its fair share, the whole by weights, however
-///   much others ask for.
-/// - An application without a matching value keeps its capacity, and the others divide the rest.
+/// - Each application has a guarantee: its fair share, the whole by weights, as far as bounds let it. What it has less is
+///   lent. An application in need, that is with a negative value, loses nothing of its guarantee, and gets the part of its loan
+///   back at once that its value says: all of it at -1. Those above their guarantees pay for that, and nobody else.
+/// - An application above need lends slowly: a quarter of its capacity times what its value is above [`RESERVE`].
+/// - An application without a matching value keeps its capacity, and the others divide the rest. Only what it has above
+///   its guarantee can be called back.
 /// - Capacities keep their bounds, by [`divide`], and their sum is the whole, to the nanosecond.
 #[derive(Clone, Debug)]
 pub struct CapacityRule {
@@ -72,6 +81,8 @@ pub struct CapacityRule {
     terms: Vec<CapacityTerms>,
     /// The least capacity of each, with promises.
     floors: Vec<u64>,
+    /// The fair share of each, as far as bounds let it; their sum is the whole.
+    guaranteed: Vec<u64>,
     /// The capacities by the rule, which small steps move.
     exact: Vec<u64>,
     /// The capacities that are given out.
@@ -133,6 +144,7 @@ impl CapacityRule {
             hysteresis,
             floors,
             given: exact.iter().copied().map(Duration::from_nanos).collect(),
+            guaranteed: exact.clone(),
             exact,
             terms,
         })
@@ -164,6 +176,7 @@ impl CapacityRule {
             self.terms.len(),
             "one value for each application"
         );
+        self.call_loans_back(values);
         let active: Vec<usize> = (0..values.len())
             .filter(|&one| values[one].is_some())
             .collect();
@@ -171,22 +184,13 @@ impl CapacityRule {
             |one: &usize| i128::from(values[*one].map_or(0, MatchingValue::millionths));
         let asked: Vec<i128> = active.iter().map(millionths).collect();
         let moves = self.moves(&active, &limited(&asked, &active, &self.terms));
-        let fair = fair_shares(self.whole, &self.terms);
         let portions: Vec<Portion> = active
             .iter()
-            .enumerate()
-            .map(|(place, &one)| {
-                let has = self.exact[one];
-                let kept = if asked[place] <= 0 {
-                    has.min(fair[one])
-                } else {
-                    0
-                };
-                Portion {
-                    wanted: i128::from(has) + moves[place],
-                    least: self.floors[one].max(kept).min(has.max(self.floors[one])),
-                    most: self.terms[one].most.as_nanos(),
-                }
+            .zip(asked.iter().zip(&moves))
+            .map(|(&one, (asked, change))| Portion {
+                wanted: i128::from(self.exact[one]) + change,
+                least: self.kept(one, *asked),
+                most: self.terms[one].most.as_nanos(),
             })
             .collect();
         let divided: u64 = active.iter().map(|&one| self.exact[one]).sum();
@@ -196,6 +200,53 @@ impl CapacityRule {
             }
         }
         self.give()
+    }
+
+    /// The guarantees: the fair shares as far as bounds let them.
+    pub fn guarantees(&self) -> impl Iterator<Item = Duration> {
+        self.guaranteed.iter().copied().map(Duration::from_nanos)
+    }
+
+    /// Gives applications in need the part of their guarantees back that their values say, from those above theirs.
+    fn call_loans_back(&mut self, values: &[Option<MatchingValue>]) {
+        let due = |one: usize| -> u64 {
+            let need = values[one].map_or(0, |value| i128::from(value.millionths()).min(0).abs());
+            let lent = self.guaranteed[one].saturating_sub(self.exact[one]);
+            u64::try_from(i128::from(lent) * need / ONE).unwrap_or(lent)
+        };
+        let due: Vec<u64> = (0..values.len()).map(due).collect();
+        let owing: Vec<usize> = (0..values.len())
+            .filter(|&one| self.exact[one] > self.guaranteed[one])
+            .collect();
+        let portions = owing.iter().map(|&one| Portion {
+            wanted: i128::from(self.exact[one]),
+            least: self.guaranteed[one],
+            most: self.exact[one],
+        });
+        let owned: u64 = owing.iter().map(|&one| self.exact[one]).sum();
+        // Guarantees are the whole together, so that what is above them covers all that is below.
+        let left = owned.saturating_sub(due.iter().sum());
+        let Some(sizes) = divide(left, &portions.collect::<Vec<_>>()) else {
+            return;
+        };
+        for (one, size) in owing.into_iter().zip(sizes) {
+            self.exact[one] = size;
+        }
+        for (exact, due) in self.exact.iter_mut().zip(due) {
+            *exact += due;
+        }
+    }
+
+    /// The capacity that an application with this value, in millionths, keeps in a step.
+    fn kept(&self, one: usize, value: i128) -> u64 {
+        let (has, guaranteed) = (self.exact[one], self.guaranteed[one]);
+        if value <= 0 {
+            return has.min(guaranteed);
+        }
+        let spare = (value - i128::from(RESERVE.millionths())).max(0);
+        let lent = i128::from(has / LENT_PARTS) * spare / ONE;
+        let kept = has.saturating_sub(u64::try_from(lent).unwrap_or(has));
+        kept.max(self.floors[one]).min(guaranteed).min(has)
     }
 
     /// What the rule adds to each active application, in nanoseconds; their sum is zero but for rounding.

@@ -8,8 +8,10 @@ use crate::plan::BalancePlan;
 use crate::queue_model::QueueModel;
 use crate::rule::RuleError;
 
-/// A capacity has settled once it stays within this share of the whole around its mean at the end of the phase.
+/// Capacities have settled once all of them are within this share of the whole around their means at the end of the phase...
 const SETTLED_WITHIN: f64 = 0.1;
+/// ... for so many intervals in a row.
+const SETTLED_FOR: usize = 5;
 
 /// Why nothing can be played.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -68,6 +70,9 @@ pub struct PlayedPhase {
     pub end: usize,
     /// The intervals until all capacities had settled; none if they had not by the middle of the phase.
     pub settled_after: Option<usize>,
+    /// The share of the intervals since then in which all capacities were near their means: bursts of requests move them for a
+    /// while.
+    pub steadiness: Option<f64>,
     /// The greatest difference between the capacities, by weights and in shares of the whole, of applications whose level is
     /// below 1 at the end of the phase; none with fewer than two.
     pub unfairness: Option<f64>,
@@ -135,10 +140,7 @@ pub fn simulate(plan: &BalancePlan, seed: u64) -> Result<PlayedBalance, Simulati
                 latency_ns: model.latency().map(Duration::as_nanos),
             });
         }
-        let values: Vec<_> = models
-            .iter()
-            .map(|one| one.reported().and_then(MatchingValue::new))
-            .collect();
+        let values: Vec<_> = models.iter().map(effective_value).collect();
         rule.step(&values);
     }
     let phases = phases(plan, &rule.whole(), &played);
@@ -149,6 +151,12 @@ pub fn simulate(plan: &BalancePlan, seed: u64) -> Result<PlayedBalance, Simulati
         applications: played,
         phases,
     })
+}
+
+/// The value by which a modelled application takes part.
+fn effective_value(model: &QueueModel) -> Option<MatchingValue> {
+    let value = model.reported().and_then(MatchingValue::new)?;
+    Some(value.at_level(model.level()))
 }
 
 /// The length of an application's load.
@@ -204,8 +212,14 @@ fn played_phase(
         });
         off.max().unwrap_or(0) as f64 <= SETTLED_WITHIN * whole_ns
     };
-    let last_off = (first..end).rev().find(|&interval| !is_settled(interval));
-    let settled = last_off.map_or(first, |last| last + 1);
+    let settled = (first..=half).find(|&begin| {
+        let stretch = begin..(begin + SETTLED_FOR).min(end);
+        stretch.clone().all(is_settled)
+    });
+    let steadiness = settled.map(|begin| {
+        let steady = (begin..end).filter(|&interval| is_settled(interval));
+        steady.count() as f64 / (end - begin).max(1) as f64
+    });
     let weights: f64 = plan
         .applications
         .iter()
@@ -225,7 +239,8 @@ fn played_phase(
     PlayedPhase {
         first,
         end,
-        settled_after: (settled <= half).then_some(settled - first),
+        settled_after: settled.map(|interval| interval - first),
+        steadiness,
         unfairness: (shares.len() > 1).then_some(most - least),
         ends,
     }

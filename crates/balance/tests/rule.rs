@@ -40,12 +40,36 @@ fn in_ms(rule: &CapacityRule) -> Vec<u64> {
         .collect()
 }
 
-/// Equation 3 by hand: 0.5 - 0.2 (0.4 - 0.5 * -0.2) = 0.4, and 0.5 - 0.2 (-0.6 + 0.1) = 0.6.
+/// Equation 3 by hand: 0.5 - 0.05 (0.9 - 0.5 * -0.1) = 0.4525, and 0.5 - 0.05 (-1 + 0.05) = 0.5475.
 #[test]
 fn a_step_is_that_of_the_published_rule() {
+    let mut rule = rule(terms(2), 0.05);
+    assert!(rule.step(&[value(0.9), value(-1.0)]));
+    assert_eq!(
+        rule.capacities(),
+        [Duration::from_micros(45_250), Duration::from_micros(54_750)]
+    );
+}
+
+/// By the gain alone the first would lose 19 ms.
+#[test]
+fn an_application_lends_a_quarter_of_what_it_has_to_spare() {
     let mut rule = rule(terms(2), 0.2);
-    assert!(rule.step(&[value(0.4), value(-0.6)]));
-    assert_eq!(rule.capacities(), [ms(40), ms(60)]);
+    rule.step(&[value(0.9), value(-1.0)]);
+    assert_eq!(rule.capacities()[0], Duration::from_micros(42_500));
+    assert!(
+        !rule.step(&[value(0.3), value(-1.0)]),
+        "what is in reserve is not lent"
+    );
+}
+
+#[test]
+fn a_loan_is_back_after_one_step_in_full_need() {
+    let mut rule = rule(terms(3), 0.2);
+    repeat(&mut rule, &[value(0.9), value(0.9), value(-1.0)], 100);
+    assert_eq!(in_ms(&rule), [1, 1, 98]);
+    assert_eq!(repeat(&mut rule, &[value(0.0), value(-0.5), value(-1.0)], 1), [1, 22, 77]);
+    assert_eq!(repeat(&mut rule, &[value(-1.0), value(-1.0), None], 1), [33, 33, 33]);
 }
 
 #[test]
@@ -76,12 +100,13 @@ fn an_overload_ends_in_fair_shares() {
     assert_eq!(repeat(&mut equal, &[value(-0.5); 4], 100), [25, 25, 25, 25]);
     let mut weighted = terms(3);
     weighted[2].weight = 2;
+    let mut weighted = rule(weighted, 0.2);
     assert_eq!(
-        repeat(
-            &mut rule(weighted, 0.2),
-            &[value(-0.2), value(-0.9), value(-0.5)],
-            500
-        ),
+        repeat(&mut weighted, &[value(-0.2), value(-0.9), value(0.9)], 500)[2],
+        1
+    );
+    assert_eq!(
+        repeat(&mut weighted, &[value(-0.2), value(-0.9), value(-0.5)], 500),
         [25, 25, 50]
     );
 }
@@ -127,7 +152,7 @@ fn an_application_without_a_measurement_is_held() {
 #[test]
 fn small_moves_wait_for_the_hysteresis() {
     let mut rule = CapacityRule::new(ms(100), 0.2, ms(3), terms(2)).unwrap();
-    let values = [value(0.05), value(-0.05)];
+    let values = [value(1.0), value(-0.05)];
     assert!(!rule.step(&values));
     assert!(!rule.step(&values));
     assert_eq!(in_ms(&rule), [50, 50]);
@@ -221,19 +246,43 @@ proptest! {
         }
     }
 
-    /// Whatever the others report, an application that does not say that its capacity is abundant keeps its fair share.
+    /// Whatever others have reported and report, an application in need loses nothing of its guarantee, and has the part of it
+    /// back in one step that its need says: all of it at -1.
     #[test]
-    fn nobody_is_robbed_of_the_fair_share(mut rule in applications(), history in history(), victim in 0_usize..12, own in -1.0..=0.0_f64) {
+    fn need_calls_the_guarantee_back_in_one_step(mut rule in applications(), history in history(), victim in 0_usize..12, own in -1.0..=0.0_f64) {
         let victim = victim % rule.terms().len();
-        let weights: u64 = rule.terms().iter().map(|one| u64::from(one.weight)).sum();
-        let whole = u128::from(rule.whole().as_nanos());
-        let fair = (whole * u128::from(rule.terms()[victim].weight) / u128::from(weights)) as u64;
+        let guaranteed: Vec<u64> = rule.guarantees().map(Duration::as_nanos).collect();
+        prop_assert_eq!(guaranteed.iter().sum::<u64>(), rule.whole().as_nanos());
         for mut values in history {
-            let before = rule.capacities()[victim].as_nanos();
             values.truncate(rule.terms().len());
+            rule.step(&values);
+            let before = rule.capacities()[victim].as_nanos();
             values[victim] = value(own);
             rule.step(&values);
-            prop_assert!(rule.capacities()[victim].as_nanos() >= before.min(fair));
+            let due = guaranteed[victim].saturating_sub(before) as f64 * -own;
+            let after = rule.capacities()[victim].as_nanos();
+            prop_assert!(after as f64 >= before.min(guaranteed[victim]) as f64 + due * 0.999 - 1000.0, "{before} {after} of {}", guaranteed[victim]);
+        }
+    }
+
+    /// However long one application lies, and whatever the lies are, it takes nothing from applications in full need but what
+    /// is above their guarantees; and it never has more than its own guarantee beside such ones alone.
+    #[test]
+    fn a_liar_gets_its_guarantee_at_most_beside_those_in_need(mut rule in applications(), history in history(), liar in 0_usize..12) {
+        let count = rule.terms().len();
+        let liar = liar % count;
+        let guaranteed: Vec<u64> = rule.guarantees().map(Duration::as_nanos).collect();
+        for values in &history {
+            rule.step(&values[..count]);
+            let mut others = vec![value(-1.0); count];
+            others[liar] = values[liar];
+            let mut called = rule.clone();
+            called.step(&others);
+            for (one, guaranteed) in guaranteed.iter().enumerate() {
+                let capacity = called.capacities()[one].as_nanos();
+                prop_assert!(one == liar || capacity + 1000 >= *guaranteed, "{one}: {capacity} of {guaranteed}");
+                prop_assert!(one != liar || capacity <= *guaranteed + 1000 * count as u64, "the liar: {capacity} of {guaranteed}");
+            }
         }
     }
 

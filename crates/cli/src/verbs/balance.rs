@@ -1,13 +1,17 @@
 //! `tailbound balance`: CPU time divided among applications that can serve less.
 
+mod interval_log;
+mod managed;
 mod played;
 mod promises;
+mod session;
 
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use tailbound_balance::BalancePlan;
 use tailbound_balance::simulation::simulate;
+use tailbound_time::Duration;
 
 use crate::arguments::ExportArguments;
 use crate::failure::Failure;
@@ -15,16 +19,24 @@ use crate::output::Output;
 use crate::subsystems::SubsystemVerb;
 
 /// Divide CPU time among applications that can serve less, by their matching values.
+///
+/// The reservations of the applications hold for as long as the command runs. SIGUSR1 prints the state.
 #[derive(Debug, Args)]
 struct BalanceArguments {
     /// The description (TOML), with a table `[balance]`.
     file: PathBuf,
     /// Play the loop against the models of the applications; nothing is asked or changed.
-    #[arg(long, required = true)]
+    #[arg(long)]
     simulate: bool,
     /// The seed of the simulation, in place of the description's.
-    #[arg(long)]
+    #[arg(long, requires = "simulate")]
     seed: Option<u64>,
+    /// The time after which the command ends; with Ctrl-C if left out.
+    #[arg(short, long, conflicts_with = "simulate")]
+    duration: Option<Duration>,
+    /// A file that gets a line of CSV for each application in each interval.
+    #[arg(long, value_name = "FILE", conflicts_with = "simulate")]
+    log: Option<PathBuf>,
     /// Where the answer is written to.
     #[command(flatten)]
     export: ExportArguments,
@@ -55,6 +67,9 @@ fn carry_out(arguments: &BalanceArguments, output: &Output) -> Result<(), Failur
         ));
     };
     promises::predict(&mut plan, &loaded, output)?;
+    if !arguments.simulate {
+        return session::carry_out(plan, &loaded, arguments, output);
+    }
     let seed = arguments.seed.unwrap_or(loaded.description.seed);
     let answer = simulate(&plan, seed).map_err(Failure::from_error)?;
     played::print(&answer, output)

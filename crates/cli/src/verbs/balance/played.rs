@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::output::{Output, table};
 
 /// The columns for people: means over the second half of a phase.
-const HEADER: [&str; 8] = [
+const HEADER: [&str; 9] = [
     "from",
     "until",
     "application",
@@ -16,10 +16,11 @@ const HEADER: [&str; 8] = [
     "matching",
     "longest",
     "settled after",
+    "steady",
 ];
 
 /// The columns of the CSV: every interval.
-const STEPS: [&str; 6] = [
+pub(super) const STEPS: [&str; 6] = [
     "at_ns",
     "application",
     "capacity_ns",
@@ -72,6 +73,9 @@ fn phase_rows(answer: &PlayedBalance, phase: &PlayedPhase) -> Vec<Vec<String>> {
             end.latency_ns
                 .map_or("-".to_owned(), |ns| format!("{:.2} s", ns as f64 / 1e9)),
             settled.clone(),
+            phase
+                .steadiness
+                .map_or("-".to_owned(), |share| format!("{:.0}%", share * 100.0)),
         ]
     };
     phase.ends.iter().map(row).collect()
