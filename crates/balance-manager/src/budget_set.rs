@@ -140,10 +140,17 @@ mod tests {
             most: Duration::ZERO,
         };
         let mut set = BudgetSet::new(nanoseconds(1000), in_force.to_vec());
-        assert_eq!(set.put(&[nanoseconds(300), nanoseconds(700)], &mut host).len(), 1);
+        assert_eq!(
+            set.put(&[nanoseconds(300), nanoseconds(700)], &mut host)
+                .len(),
+            1
+        );
         assert_eq!(set.in_force()[1].1, nanoseconds(500), "there is no room");
         assert!(set.end("dead") && !set.end("dead"));
-        assert!(set.put(&[nanoseconds(300), nanoseconds(700)], &mut host).is_empty());
+        assert!(
+            set.put(&[nanoseconds(300), nanoseconds(700)], &mut host)
+                .is_empty()
+        );
         assert_eq!(set.in_force()[1].1, nanoseconds(700));
         assert!(!set.is_over());
         set.end("alive");

@@ -10,4 +10,4 @@ pub mod exchange;
 mod manager;
 
 pub use budget_set::{BudgetControl, BudgetSet};
-pub use manager::{CapacityManager, IntervalOutcome, ManagerError, prefer_this_thread};
+pub use manager::{CapacityManager, DivisionError, IntervalOutcome, prefer_this_thread};

@@ -39,7 +39,7 @@ pub struct IntervalOutcome {
 
 /// Why the manager cannot go on.
 #[derive(Debug, thiserror::Error)]
-pub enum ManagerError {
+pub enum DivisionError {
     /// The daemon does not answer.
     #[error(transparent)]
     Daemon(#[from] ClientError),
@@ -117,7 +117,7 @@ impl CapacityManager {
     ///
     /// # Errors
     /// The daemon cannot be asked, or holds no reservation of the applications any more.
-    pub fn pass_interval(&mut self, client: &mut Client) -> Result<IntervalOutcome, ManagerError> {
+    pub fn pass_interval(&mut self, client: &mut Client) -> Result<IntervalOutcome, DivisionError> {
         let reports = self.ask();
         let measured: Vec<_> = reports
             .iter()
@@ -147,7 +147,7 @@ impl CapacityManager {
     }
 
     /// The domains whose reservations the daemon does not have any more.
-    fn ended(&mut self, client: &mut Client) -> Result<Vec<String>, ManagerError> {
+    fn ended(&mut self, client: &mut Client) -> Result<Vec<String>, DivisionError> {
         let status = client.status()?;
         let active = status.reservations.iter();
         let active: BTreeSet<&str> = active.map(|one| one.enforced.domain.as_str()).collect();
@@ -158,7 +158,7 @@ impl CapacityManager {
             .cloned()
             .collect();
         match self.budgets.is_over() {
-            true => Err(ManagerError::Over),
+            true => Err(DivisionError::Over),
             false => Ok(ended),
         }
     }

@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn below_the_full_level_an_application_is_in_need() {
-        let at = |value, level| MatchingValue::new(value).map(|one| one.at_level(level).millionths());
+        let at =
+            |value, level| MatchingValue::new(value).map(|one| one.at_level(level).millionths());
         assert_eq!(at(0.4, 1.0), Some(400_000));
         assert_eq!(at(0.4, 0.85), Some(-500_000));
         assert_eq!(at(-0.6, 0.85), Some(-600_000));

@@ -93,7 +93,13 @@ fn overloaded(rate: &str, seed: u64) -> PlayedBalance {
 
 #[test]
 fn in_an_overload_capacities_are_equal() {
-    for (rate, seed) in [("16/s", 1), ("16/s", 2), ("20/s", 3), ("20/s", 4), ("40/s", 5)] {
+    for (rate, seed) in [
+        ("16/s", 1),
+        ("16/s", 2),
+        ("20/s", 3),
+        ("20/s", 4),
+        ("40/s", 5),
+    ] {
         let played = overloaded(rate, seed);
         assert!(shares(&played, 0)[0] > 35.0, "{:?}", played.phases[0]);
         let phase = &played.phases[1];
@@ -165,7 +171,10 @@ fn a_loan_of_an_application_that_fell_silent_is_called_back() {
     let played = played(&[dying, late, late], 1);
     assert!(shares(&played, 0)[0] > 45.0, "{:?}", played.phases[0]);
     let after = shares(&played, 1);
-    assert!(after.iter().all(|one| (32.0..35.0).contains(one)), "{after:?}");
+    assert!(
+        after.iter().all(|one| (32.0..35.0).contains(one)),
+        "{after:?}"
+    );
 }
 
 #[test]

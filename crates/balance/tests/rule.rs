@@ -68,8 +68,14 @@ fn a_loan_is_back_after_one_step_in_full_need() {
     let mut rule = rule(terms(3), 0.2);
     repeat(&mut rule, &[value(0.9), value(0.9), value(-1.0)], 100);
     assert_eq!(in_ms(&rule), [1, 1, 98]);
-    assert_eq!(repeat(&mut rule, &[value(0.0), value(-0.5), value(-1.0)], 1), [1, 22, 77]);
-    assert_eq!(repeat(&mut rule, &[value(-1.0), value(-1.0), None], 1), [33, 33, 33]);
+    assert_eq!(
+        repeat(&mut rule, &[value(0.0), value(-0.5), value(-1.0)], 1),
+        [1, 22, 77]
+    );
+    assert_eq!(
+        repeat(&mut rule, &[value(-1.0), value(-1.0), None], 1),
+        [33, 33, 33]
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use tailbound_balance::BalancePlan;
-use tailbound_balance::simulation::simulate;
+use tailbound_balance::simulation::{SimulationError, simulate};
 use tailbound_time::Duration;
 
 use crate::arguments::ExportArguments;
@@ -71,6 +71,12 @@ fn carry_out(arguments: &BalanceArguments, output: &Output) -> Result<(), Failur
         return session::carry_out(plan, &loaded, arguments, output);
     }
     let seed = arguments.seed.unwrap_or(loaded.description.seed);
-    let answer = simulate(&plan, seed).map_err(Failure::from_error)?;
+    let answer = simulate(&plan, seed).map_err(|error| match &error {
+        SimulationError::NoModel(name) => Failure::with_help(
+            error.to_string(),
+            format!("describe balance.applications.{name}.simulated; docs/guides/balance.md has an example"),
+        ),
+        SimulationError::Rule(_) => Failure::from_error(error),
+    })?;
     played::print(&answer, output)
 }

@@ -19,9 +19,8 @@ pub struct IntervalLog {
 impl IntervalLog {
     /// An empty file with a header.
     pub fn create(path: &Path) -> Result<Self, Failure> {
-        let file = File::create(path).map_err(|error| {
-            Failure::error(format!("cannot write {}: {error}", path.display()))
-        })?;
+        let file = File::create(path)
+            .map_err(|error| Failure::error(format!("cannot write {}: {error}", path.display())))?;
         let mut log = Self {
             path: path.to_owned(),
             file,

@@ -25,15 +25,15 @@ pub fn carry_out(
     arguments: &BalanceArguments,
     output: &Output,
 ) -> Result<(), Failure> {
-    // Before threads are started: those inherit that signals are held back.
-    let signals = SignalQueue::open()
-        .map_err(|error| Failure::error(format!("cannot hold signals back: {error}")))?;
     let mut requests = requests(&plan, loaded)?;
     let manager = CapacityManager::begin(plan, &mut requests).map_err(Failure::from_error)?;
     let log = arguments.log.as_deref().map(IntervalLog::create);
     let log = log.transpose()?;
     let mut client = Client::connect_or_start(&state_directory(), &StartOptions::default())
         .map_err(Failure::from_error)?;
+    // After a daemon is started, which is not to hold signals back, and before threads that are.
+    let signals = SignalQueue::open()
+        .map_err(|error| Failure::error(format!("cannot hold signals back: {error}")))?;
     client
         .apply(&requests, Lease::Connection)
         .map_err(Failure::from_error)?;
