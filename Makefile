@@ -12,7 +12,7 @@ FLAGS := --workspace --locked
 # Test programs that start services, daemons and machines, and mostly wait for them; the other ones compute.
 # tests/tidy.rs holds both lists to what there is.
 WAITING_TESTS := conformance documentation examples host
-COMPUTING_TESTS := analysis assessment c_library causes_report cli daemon distribution enforcement execution_time experiment lock_trace measurement model \
+COMPUTING_TESTS := analysis assessment balance c_library causes_report cli daemon distribution enforcement execution_time experiment lock_trace measurement model \
 	modes modes_report pubsub report reservation sampling simulator tidy topics trace trigger
 # By another name, since `make -n` carries out what names $(MAKE).
 SUBMAKE := $(MAKE)

@@ -7,12 +7,13 @@ use tailbound_control::DaemonStatus;
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::verbs::balance::BalanceVerb;
 use crate::verbs::mode::ModeVerb;
 
 use self::top::Top;
 
 /// All subsystems: a new one is a line here.
-const ALL: [&dyn SubsystemVerb; 2] = [&Top, &ModeVerb];
+const ALL: [&dyn SubsystemVerb; 3] = [&Top, &ModeVerb, &BalanceVerb];
 
 /// `SubsystemVerb` is what the command line has of a part of the system that is none of its core.
 pub trait SubsystemVerb: Sync {

@@ -16,6 +16,7 @@ pub const LAYERS: [&[&str]; 12] = [
     ],
     &["model", "messages", "rtps"],
     &[
+        "balance",
         "distribution",
         "execution-time",
         "reservation",
@@ -28,6 +29,7 @@ pub const LAYERS: [&[&str]; 12] = [
     &["enforcement", "recorder", "ports", "pubsub", "sweep"],
     &["control", "measurement", "c-library"],
     &[
+        "balance-manager",
         "modes",
         "fleet",
         "report",

@@ -4,6 +4,7 @@ pub mod analyze;
 mod analyze_file;
 mod annotated_container;
 pub mod apply;
+pub mod balance;
 pub mod calculate;
 mod chains;
 pub mod check;

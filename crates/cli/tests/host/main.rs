@@ -4,6 +4,7 @@
 //! the tests here. Those that enforce are skipped, loudly, without privilege.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod balance;
 mod bench;
 mod chains;
 mod commands;

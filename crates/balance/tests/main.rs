@@ -1,0 +1,8 @@
+//! The table `[balance]`, the rule, and its simulation.
+
+#![allow(clippy::unwrap_used)]
+
+mod bad_tables;
+mod level_scenarios;
+mod played;
+mod rule;
