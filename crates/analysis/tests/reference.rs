@@ -12,7 +12,7 @@ const BEGIN: &str =
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 57] = [
+const SECTIONS: [(&str, &str); 61] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
     ("HostOverheads", "`[hosts.NAME.overheads]`"),
@@ -87,6 +87,13 @@ const SECTIONS: [(&str, &str); 57] = [
     ("PortDescription", "`[ports.NAME]`"),
     ("SamplingCampaign", "`[sampling]`"),
     ("ReportedMetric", "`[sampling.metrics.NAME]`"),
+    ("Balance", "`[balance]`"),
+    ("BalancedApplication", "`[balance.applications.NAME]`"),
+    (
+        "SimulatedApplication",
+        "`simulated` of a balanced application",
+    ),
+    ("LoadPhase", "`phases` of a simulated application"),
     ("Experiment", "`[experiment]`"),
     ("Variant", "`[[experiment.variants]]`"),
 ];

@@ -270,7 +270,7 @@ impl SampledCampaign {
             let mut undecided = points.iter().filter(|point| {
                 let summary = &summaries[**point];
                 let is_within = summary.ratio().is_some_and(|ratio| ratio <= 0.0);
-                share(*point) < below
+                share(point) < below
                     && is_within
                     && summary.outcome() == Some(PromiseOutcome::Undecided)
             });
@@ -312,7 +312,7 @@ impl SampledCampaign {
         let part = |time: Duration| time.as_secs_f64() / taken.as_secs_f64();
         let measuring = part(sum(|record| record.measured));
         let warming = part(sum(|record| record.warmed));
-        (!taken.is_zero()).then(|| CampaignOverhead {
+        (!taken.is_zero()).then_some(CampaignOverhead {
             taken,
             measuring,
             warming,
