@@ -12,7 +12,7 @@ use rustls::client::ClientConnection;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
+use rustls::{AlertDescription, CertificateError, ClientConfig, OtherError, RootCertStore};
 use tailbound_model::{HttpVersion, ServiceTls};
 
 use crate::MeasurementError;
@@ -190,16 +190,17 @@ impl TlsClient {
                 }
                 CertificateError::NotValidForNameContext { presented, .. } => format!(
                     "the certificate of the service is for {}, not for {name}; set tls.server_name",
-                    presented.join(", ")
+                    bare_names(presented)
                 ),
                 CertificateError::UnknownIssuer => format!(
                     "the certificate of the service is vouched for by none of {authority}; \
                      name its authority in tls.authority"
                 ),
-                other => format!(
-                    "the certificate of the service is refused: {other}; where it vouches for itself, name its file in \
+                CertificateError::Other(OtherError(other)) => format!(
+                    "the certificate of the service is refused ({other}); where it vouches for itself, name its file in \
                      tls.authority"
                 ),
+                other => format!("the certificate of the service is refused: {other}"),
             },
             rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol) => {
                 "the service offers no such version of HTTP; change http_version".into()
@@ -215,6 +216,15 @@ impl TlsClient {
         };
         io::Error::other(LastingTlsFault(text))
     }
+}
+
+/// The names of a certificate, which the library gives with their kinds, as in `DnsName("shop.test")`.
+fn bare_names(presented: &[String]) -> String {
+    let bare = |name: &String| {
+        let (_, name) = name.split_once('(').unwrap_or(("", name));
+        name.trim_matches(['"', ')']).to_owned()
+    };
+    presented.iter().map(bare).collect::<Vec<_>>().join(", ")
 }
 
 /// The name of a version of HTTP in handshakes (RFC 7301, section 6; RFC 9113, section 3.1).
