@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 
 use tailbound_balance::{BalancePlan, CapacityRule, HoldReason, LevelReport, RuleError};
-use tailbound_control::{Client, ClientError};
-use tailbound_enforcement::ReservationRequest;
+use tailbound_control::{Client, ClientError, Presence, ReservationStatus, Selection};
+use tailbound_enforcement::{ReservationRequest, Target};
 use tailbound_linux::thread::make_current_thread_fifo;
 use tailbound_time::Duration;
 
@@ -146,13 +146,25 @@ impl CapacityManager {
         })
     }
 
-    /// The domains whose reservations the daemon does not have any more.
+    /// The domains whose reservations have ended since the last interval. The reservation of processes that are all dead is
+    /// taken back first: its budget cannot be lowered any more, and is to be free for the others.
     fn ended(&mut self, client: &mut Client) -> Result<Vec<String>, DivisionError> {
-        let status = client.status()?;
-        let active = status.reservations.iter();
-        let active: BTreeSet<&str> = active.map(|one| one.enforced.domain.as_str()).collect();
-        let domains = self.requests.keys();
-        let gone = domains.filter(|domain| !active.contains(domain.as_str()));
+        let own = |one: &ReservationStatus| self.requests.contains_key(&one.enforced.domain);
+        let mut reservations = client.status()?.reservations;
+        reservations.retain(own);
+        let (dead, active): (Vec<_>, Vec<_>) = reservations.into_iter().partition(is_dead);
+        for one in dead {
+            match client.revert(Selection::Domain(one.enforced.domain)) {
+                Err(error) if error.refusal().is_none() => return Err(error.into()),
+                // It has ended meanwhile, or the daemon tries again.
+                Ok(_) | Err(_) => {}
+            }
+        }
+        let active: BTreeSet<String> = active.into_iter().map(|one| one.enforced.domain).collect();
+        let gone = self
+            .requests
+            .keys()
+            .filter(|domain| !active.contains(*domain));
         let ended: Vec<String> = gone
             .filter(|domain| self.budgets.end(domain))
             .cloned()
@@ -191,6 +203,16 @@ impl CapacityManager {
 /// the thread stays as it is.
 pub fn prefer_this_thread() -> bool {
     make_current_thread_fifo(PRIORITY).is_ok()
+}
+
+/// Whether a reservation is for processes none of which lives. The members of a cgroup may come back.
+fn is_dead(reservation: &ReservationStatus) -> bool {
+    let is_empty = matches!(reservation.presence, Presence::Empty { .. });
+    let of_processes = matches!(
+        reservation.enforced.target,
+        Target::Processes(_) | Target::Threads(_)
+    );
+    is_empty && of_processes
 }
 
 /// The budgets of all domains under these capacities.

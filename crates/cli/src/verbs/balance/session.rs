@@ -34,8 +34,10 @@ pub fn carry_out(
     // After a daemon is started, which is not to hold signals back, and before threads that are.
     let signals = SignalQueue::open()
         .map_err(|error| Failure::error(format!("cannot hold signals back: {error}")))?;
+    let mut when_empty = crate::verbs::apply::when_empty(&loaded.description);
+    when_empty.retain(|domain, _| requests.iter().any(|request| request.domain == *domain));
     client
-        .apply(&requests, Lease::Connection)
+        .apply_with(&requests, Lease::Connection, when_empty)
         .map_err(Failure::from_error)?;
     if !prefer_this_thread() {
         output.warn("the manager has no fixed priority, and may be late in an overload");
