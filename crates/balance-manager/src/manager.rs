@@ -215,12 +215,15 @@ fn is_dead(reservation: &ReservationStatus) -> bool {
     is_empty && of_processes
 }
 
-/// The budgets of all domains under these capacities.
+/// The budgets of all domains under these capacities, in whole microseconds, which all back ends count in. What is rounded off stays
+/// with nobody.
 fn wanted(plan: &BalancePlan, capacities: &[Duration]) -> Vec<(String, Duration)> {
     let each = plan.applications.iter().zip(capacities);
     let budgets = each.flat_map(|(one, capacity)| {
         let domains = one.domains.iter().map(|domain| domain.name.clone());
-        domains.zip(one.budgets(*capacity)).collect::<Vec<_>>()
+        let budgets = one.budgets(*capacity).into_iter();
+        let budgets = budgets.map(|budget| Duration::from_micros(budget.as_nanos() / 1000));
+        domains.zip(budgets).collect::<Vec<_>>()
     });
     budgets.collect()
 }

@@ -12,8 +12,8 @@ use tailbound_model::LoadedDescription;
 use tailbound_time::{Clock, Duration, Instant};
 
 use super::BalanceArguments;
+use super::division_state::DivisionState;
 use super::interval_log::IntervalLog;
-use super::managed::ManagedBalance;
 use crate::failure::Failure;
 use crate::interrupts;
 use crate::output::Output;
@@ -53,7 +53,7 @@ pub fn carry_out(
         .duration
         .map(|length| begun.saturating_add(length));
     let mut session = BalanceSession {
-        balance: ManagedBalance::of(&manager),
+        balance: DivisionState::of(&manager),
         manager,
         client,
         log,
@@ -91,7 +91,7 @@ fn requests(
 struct BalanceSession<'a> {
     manager: CapacityManager,
     client: Client,
-    balance: ManagedBalance,
+    balance: DivisionState,
     log: Option<IntervalLog>,
     output: &'a Output,
     begun: Instant,
