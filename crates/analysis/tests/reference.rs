@@ -12,7 +12,7 @@ const BEGIN: &str =
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 54] = [
+const SECTIONS: [(&str, &str); 58] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
     ("HostOverheads", "`[hosts.NAME.overheads]`"),
@@ -81,6 +81,13 @@ const SECTIONS: [(&str, &str); 54] = [
     ("RouteDescription", "`[routes.NAME]`"),
     ("Ports", "`[ports]`"),
     ("PortDescription", "`[ports.NAME]`"),
+    ("BalanceTable", "`[balance]`"),
+    ("BalancedApplication", "`[balance.applications.NAME]`"),
+    (
+        "SimulatedApplication",
+        "`simulated` of a balanced application",
+    ),
+    ("LoadPhase", "`phases` of a simulated application"),
     ("Experiment", "`[experiment]`"),
     ("Variant", "`[[experiment.variants]]`"),
 ];
