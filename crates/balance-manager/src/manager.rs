@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 
-use tailbound_balance::{BalancePlan, CapacityRule, HoldReason, LevelReport, RuleError};
+use tailbound_balance::{
+    BalancePlan, CapacityRule, HoldReason, LevelReport, MatchingValue, RuleError,
+};
 use tailbound_control::{Client, ClientError, Presence, ReservationStatus, Selection};
 use tailbound_enforcement::{ReservationRequest, Target};
 use tailbound_linux::thread::make_current_thread_fifo;
@@ -119,10 +121,7 @@ impl CapacityManager {
     /// The daemon cannot be asked, or holds no reservation of the applications any more.
     pub fn pass_interval(&mut self, client: &mut Client) -> Result<IntervalOutcome, DivisionError> {
         let reports = self.ask();
-        let measured: Vec<_> = reports
-            .iter()
-            .map(|report| report.as_ref().ok().map(LevelReport::effective))
-            .collect();
+        let measured = self.values(&reports);
         self.rule.step(&measured);
         let ended = self.ended(client)?;
         let budgets = wanted(&self.plan, self.rule.capacities());
@@ -144,6 +143,21 @@ impl CapacityManager {
             ended,
             refused,
         })
+    }
+
+    /// The values by which applications take part. One that does not answer in time may be overloaded, and cannot ask for what it
+    /// has lent: it gets that back, and no more.
+    fn values(&self, reports: &[Result<LevelReport, HoldReason>]) -> Vec<Option<MatchingValue>> {
+        let capacities = self.rule.capacities().iter();
+        let each = reports.iter().zip(capacities.zip(self.rule.guarantees()));
+        let values = each.map(|(report, (capacity, guarantee))| match report {
+            Ok(report) => Some(report.effective()),
+            Err(reason) if exchange::is_late(reason) && *capacity < guarantee => {
+                Some(MatchingValue::LEAST)
+            }
+            Err(_) => None,
+        });
+        values.collect()
     }
 
     /// The domains whose reservations have ended since the last interval. The reservation of processes that are all dead is
