@@ -190,10 +190,12 @@ async def play(
     return samples
 
 
-def description(shops: List[ShopProcess], interval: str) -> str:
+def description(shops: List[ShopProcess], interval: float) -> str:
     """Both shops with half of the capacity each, and the division that `balance` begins with."""
     text = f'schema_version = 1\nname = "brownout"\n\n[hosts.here]\ncpus = [{CPU}]\n\n'
-    text += f'[balance]\ninterval = "{interval}"\ncapacity = "{WHOLE_MS}ms"\nmanager = "1ms"\n\n'
+    # An application that is overloaded answers late: it gets as much time as it may have.
+    text += f'[balance]\ninterval = "{interval}s"\nanswer_within = "{500 * interval:.0f}ms"\n'
+    text += f'capacity = "{WHOLE_MS}ms"\nmanager = "1ms"\n\n'
     for shop in shops:
         text += (
             f'[domains.{shop.name}]\nkind = "process"\npids = [{shop.process.pid}]\n'
@@ -288,7 +290,7 @@ def plot(samples: List[Dict[str, Any]], path: Path) -> None:
     titles = {"cpu_share": "CPU", "service_level": "level", "latency_s": "longest latency (s)"}
     rows = []
     for key, title in titles.items():
-        chart = altair.Chart(altair.Data(values=samples)).mark_line(interpolate="step-after")
+        chart = altair.Chart(altair.InlineData(values=samples)).mark_line(interpolate="step-after")
         chart = chart.encode(
             x=altair.X("at_s:Q", title="seconds"),
             y=altair.Y(f"{key}:Q", title=title),
@@ -304,7 +306,7 @@ def main() -> None:
     parser.add_argument("--tailbound", default="tailbound", help="the command")
     parser.add_argument("--results", type=Path, default=Path("brownout"), help="the folder for the samples")
     parser.add_argument("--phase", type=float, default=200.0, help="seconds between two steps")
-    parser.add_argument("--interval", default="5s", help="the interval of the manager")
+    parser.add_argument("--interval", type=float, default=5.0, help="seconds from one division to the next")
     parser.add_argument("--variants", default=",".join(VARIANTS))
     parser.add_argument("--plot", type=Path, help="a picture of all samples, such as brownout.svg")
     parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)

@@ -1,6 +1,6 @@
 //! The format of the descriptions that this system reads.
 
-use tailbound_balance::Balance;
+use tailbound_balance::BalanceTable;
 use tailbound_model::{DescriptionFormat, SectionKind};
 use tailbound_sampling::SamplingCampaign;
 use tailbound_topics::{Chains, Ports, Routes, Topics};
@@ -14,5 +14,5 @@ pub static FORMAT: DescriptionFormat = DescriptionFormat::with(&[
     SectionKind::of::<Routes>(),
     SectionKind::of::<Ports>(),
     SectionKind::of::<SamplingCampaign>(),
-    SectionKind::of::<Balance>(),
+    SectionKind::of::<BalanceTable>(),
 ]);

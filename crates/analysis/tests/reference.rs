@@ -87,7 +87,7 @@ const SECTIONS: [(&str, &str); 61] = [
     ("PortDescription", "`[ports.NAME]`"),
     ("SamplingCampaign", "`[sampling]`"),
     ("ReportedMetric", "`[sampling.metrics.NAME]`"),
-    ("Balance", "`[balance]`"),
+    ("BalanceTable", "`[balance]`"),
     ("BalancedApplication", "`[balance.applications.NAME]`"),
     (
         "SimulatedApplication",

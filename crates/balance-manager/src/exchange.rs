@@ -11,6 +11,8 @@ use tailbound_time::Duration;
 
 /// The longest answer that is read.
 const LONGEST_ANSWER: usize = 256 * 1024;
+/// Why there is no answer, where the application may be overloaded.
+const NOT_IN_TIME: &str = "not in time";
 /// The most headers of an answer.
 const MOST_HEADERS: usize = 64;
 
@@ -24,8 +26,14 @@ pub fn level_report(
     stale_after: Duration,
 ) -> Result<LevelReport, HoldReason> {
     let deadline = Moment::now() + Pause::from_nanos(answer_within.as_nanos());
-    let answer =
-        ask(application, deadline).map_err(|error| HoldReason::NoAnswer(error.to_string()))?;
+    let answer = ask(application, deadline).map_err(|error| {
+        let is_late = [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock].contains(&error.kind());
+        HoldReason::NoAnswer(if is_late {
+            NOT_IN_TIME.to_owned()
+        } else {
+            error.to_string()
+        })
+    })?;
     let body = body(&answer)?;
     match (application.source(), &application.metric) {
         (Ok(SourceAddress::Prometheus { .. }), _) => {
@@ -34,6 +42,11 @@ pub fn level_report(
         (_, Some(metric)) => report::from_metrics(body, Some(metric), stale_after),
         (_, None) => report::from_json(body, stale_after),
     }
+}
+
+/// Whether an application was asked and did not answer in time, as one does that is overloaded; a dead one refuses.
+pub(crate) fn is_late(reason: &HoldReason) -> bool {
+    matches!(reason, HoldReason::NoAnswer(text) if text == NOT_IN_TIME)
 }
 
 /// The time of the wall clock, which a Prometheus server dates its samples by.
@@ -149,7 +162,7 @@ fn left(deadline: Moment) -> io::Result<Pause> {
 }
 
 fn too_late() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "not in time")
+    io::Error::new(io::ErrorKind::TimedOut, NOT_IN_TIME)
 }
 
 /// The status and the place of the body in an answer; none while its head is not whole.
@@ -294,7 +307,11 @@ mod tests {
             level_report(&silent, limit, GENEROUS),
             Err(HoldReason::NoAnswer(_))
         ));
+        let late = level_report(&silent, limit, GENEROUS).unwrap_err();
+        assert!(is_late(&late), "{late}");
         drop(listener);
+        let refused = level_report(&silent, GENEROUS, GENEROUS).unwrap_err();
+        assert!(!is_late(&refused), "{refused}");
         assert!(matches!(
             level_report(&silent, GENEROUS, GENEROUS),
             Err(HoldReason::NoAnswer(_))

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 
-use tailbound_balance::{BalancePlan, CapacityRule, HoldReason, LevelReport, RuleError};
-use tailbound_control::{Client, ClientError};
-use tailbound_enforcement::ReservationRequest;
+use tailbound_balance::{
+    BalancePlan, CapacityRule, HoldReason, LevelReport, MatchingValue, RuleError,
+};
+use tailbound_control::{Client, ClientError, Presence, ReservationStatus, Selection};
+use tailbound_enforcement::{ReservationRequest, Target};
 use tailbound_linux::thread::make_current_thread_fifo;
 use tailbound_time::Duration;
 
@@ -119,10 +121,7 @@ impl CapacityManager {
     /// The daemon cannot be asked, or holds no reservation of the applications any more.
     pub fn pass_interval(&mut self, client: &mut Client) -> Result<IntervalOutcome, DivisionError> {
         let reports = self.ask();
-        let measured: Vec<_> = reports
-            .iter()
-            .map(|report| report.as_ref().ok().map(LevelReport::effective))
-            .collect();
+        let measured = self.values(&reports);
         self.rule.step(&measured);
         let ended = self.ended(client)?;
         let budgets = wanted(&self.plan, self.rule.capacities());
@@ -146,13 +145,40 @@ impl CapacityManager {
         })
     }
 
-    /// The domains whose reservations the daemon does not have any more.
+    /// The values by which applications take part. One that does not answer in time may be overloaded, and cannot ask for what it
+    /// has lent: it gets that back, and no more.
+    fn values(&self, reports: &[Result<LevelReport, HoldReason>]) -> Vec<Option<MatchingValue>> {
+        let capacities = self.rule.capacities().iter();
+        let each = reports.iter().zip(capacities.zip(self.rule.guarantees()));
+        let values = each.map(|(report, (capacity, guarantee))| match report {
+            Ok(report) => Some(report.effective()),
+            Err(reason) if exchange::is_late(reason) && *capacity < guarantee => {
+                Some(MatchingValue::LEAST)
+            }
+            Err(_) => None,
+        });
+        values.collect()
+    }
+
+    /// The domains whose reservations have ended since the last interval. The reservation of processes that are all dead is
+    /// taken back first: its budget cannot be lowered any more, and is to be free for the others.
     fn ended(&mut self, client: &mut Client) -> Result<Vec<String>, DivisionError> {
-        let status = client.status()?;
-        let active = status.reservations.iter();
-        let active: BTreeSet<&str> = active.map(|one| one.enforced.domain.as_str()).collect();
-        let domains = self.requests.keys();
-        let gone = domains.filter(|domain| !active.contains(domain.as_str()));
+        let own = |one: &ReservationStatus| self.requests.contains_key(&one.enforced.domain);
+        let mut reservations = client.status()?.reservations;
+        reservations.retain(own);
+        let (dead, active): (Vec<_>, Vec<_>) = reservations.into_iter().partition(is_dead);
+        for one in dead {
+            match client.revert(Selection::Domain(one.enforced.domain)) {
+                Err(error) if error.refusal().is_none() => return Err(error.into()),
+                // It has ended meanwhile, or the daemon tries again.
+                Ok(_) | Err(_) => {}
+            }
+        }
+        let active: BTreeSet<String> = active.into_iter().map(|one| one.enforced.domain).collect();
+        let gone = self
+            .requests
+            .keys()
+            .filter(|domain| !active.contains(*domain));
         let ended: Vec<String> = gone
             .filter(|domain| self.budgets.end(domain))
             .cloned()
@@ -193,12 +219,25 @@ pub fn prefer_this_thread() -> bool {
     make_current_thread_fifo(PRIORITY).is_ok()
 }
 
-/// The budgets of all domains under these capacities.
+/// Whether a reservation is for processes none of which lives. The members of a cgroup may come back.
+fn is_dead(reservation: &ReservationStatus) -> bool {
+    let is_empty = matches!(reservation.presence, Presence::Empty { .. });
+    let of_processes = matches!(
+        reservation.enforced.target,
+        Target::Processes(_) | Target::Threads(_)
+    );
+    is_empty && of_processes
+}
+
+/// The budgets of all domains under these capacities, in whole microseconds, which all back ends count in. What is rounded off stays
+/// with nobody.
 fn wanted(plan: &BalancePlan, capacities: &[Duration]) -> Vec<(String, Duration)> {
     let each = plan.applications.iter().zip(capacities);
     let budgets = each.flat_map(|(one, capacity)| {
         let domains = one.domains.iter().map(|domain| domain.name.clone());
-        domains.zip(one.budgets(*capacity)).collect::<Vec<_>>()
+        let budgets = one.budgets(*capacity).into_iter();
+        let budgets = budgets.map(|budget| Duration::from_micros(budget.as_nanos() / 1000));
+        domains.zip(budgets).collect::<Vec<_>>()
     });
     budgets.collect()
 }

@@ -5,7 +5,7 @@
 //! "Resource Management for Service Level Aware Cloud Applications" (REACTION 2013), equation 3, with corrections that
 //! its page describes.
 //!
-//! - [`Balance`] is the table `[balance]` of a description, [`BalancePlan`] the table with the reservations that it refers to;
+//! - [`BalanceTable`] is the table `[balance]` of a description, [`BalancePlan`] the table with the reservations that it refers to;
 //! - [`report`] reads an application's report from bytes, [`MatchingValue`] is the outcome;
 //! - [`CapacityRule`] divides; [`division`] makes sums exact;
 //! - [`simulation`] plays the rule against modelled applications.
@@ -30,4 +30,4 @@ pub use plan::{BalancePlan, BalancedDomain, PlannedApplication};
 pub use report::LevelReport;
 pub use rule::{CapacityRule, CapacityTerms, RESERVE, RuleError};
 pub use source::{SourceAddress, SourceAddressError};
-pub use table::{Balance, BalancedApplication, LoadPhase, PhaseReport, SimulatedApplication};
+pub use table::{BalanceTable, BalancedApplication, LoadPhase, PhaseReport, SimulatedApplication};

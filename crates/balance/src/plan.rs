@@ -4,13 +4,13 @@ use tailbound_model::Description;
 use tailbound_time::Duration;
 
 use crate::rule::{CapacityRule, CapacityTerms, RuleError};
-use crate::table::{Balance, BalancedApplication};
+use crate::table::{BalanceTable, BalancedApplication};
 
 /// `BalancePlan` is a checked table with the described reservations.
 #[derive(Clone, Debug)]
 pub struct BalancePlan {
     /// The table.
-    pub balance: Balance,
+    pub balance: BalanceTable,
     /// The period of all reservations.
     pub period: Duration,
     /// The applications, by name.
@@ -44,7 +44,7 @@ pub struct BalancedDomain {
 impl BalancePlan {
     /// The plan of a description that was checked; none without the table.
     pub fn of(description: &Description) -> Option<Self> {
-        let balance: Balance = description.section();
+        let balance: BalanceTable = description.section();
         let applications = balance.applications.iter().map(|(name, described)| {
             let domains = described
                 .domains

@@ -15,7 +15,7 @@ const SETTLED_FOR: usize = 5;
 
 /// Why nothing can be played.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum SimulationError {
+pub enum BalanceSimulationError {
     /// An application has no model.
     #[error("the application `{0}` has no model")]
     NoModel(String),
@@ -99,13 +99,13 @@ pub struct PhaseEnd {
 ///
 /// # Errors
 /// If an application has no model, or the table makes no rule.
-pub fn simulate(plan: &BalancePlan, seed: u64) -> Result<PlayedBalance, SimulationError> {
+pub fn simulate(plan: &BalancePlan, seed: u64) -> Result<PlayedBalance, BalanceSimulationError> {
     let mut rule = plan.rule()?;
     let mut models = Vec::new();
     for (index, application) in plan.applications.iter().enumerate() {
         let name = &application.name;
         let model = application.described.simulated.as_ref();
-        let model = model.ok_or_else(|| SimulationError::NoModel(name.clone()))?;
+        let model = model.ok_or_else(|| BalanceSimulationError::NoModel(name.clone()))?;
         models.push(QueueModel::new(
             model,
             plan.period,
@@ -204,12 +204,11 @@ fn played_phase(
         .map(|one| phase_end(&one.name, &one.intervals[half..end]))
         .collect();
     let whole_ns = whole.as_nanos() as f64;
-    let is_settled = |interval: usize| {
-        let off = played.iter().zip(&ends).map(|(one, end)| {
-            one.intervals[interval]
-                .capacity_ns
-                .abs_diff(end.capacity_ns)
-        });
+    let is_settled = |number: usize| {
+        let off = played
+            .iter()
+            .zip(&ends)
+            .map(|(one, end)| one.intervals[number].capacity_ns.abs_diff(end.capacity_ns));
         off.max().unwrap_or(0) as f64 <= SETTLED_WITHIN * whole_ns
     };
     let settled = (first..=half).find(|&begin| {

@@ -16,7 +16,7 @@ const USUAL_GAIN: f64 = 0.2;
 /// Applications that can serve less, among which `tailbound balance` divides CPU time by their matching values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Balance {
+pub struct BalanceTable {
     /// The time from one division to the next.
     #[serde(default = "five_seconds")]
     #[schemars(extend("default" = "5s"))]
@@ -47,7 +47,7 @@ pub struct Balance {
     pub applications: BTreeMap<String, BalancedApplication>,
 }
 
-impl Default for Balance {
+impl Default for BalanceTable {
     fn default() -> Self {
         Self {
             interval: five_seconds(),
@@ -171,7 +171,7 @@ impl BalancedApplication {
     }
 }
 
-impl Balance {
+impl BalanceTable {
     /// The gain: the described one, or the usual one as far as it is stable.
     pub fn gain(&self) -> f64 {
         let usual = || USUAL_GAIN.min(highest_gain(self.applications.len()));
@@ -200,7 +200,7 @@ impl Balance {
     }
 }
 
-impl Section for Balance {
+impl Section for BalanceTable {
     const KEY: &'static str = "balance";
 
     fn check(&self, check: &mut Check<'_>) {

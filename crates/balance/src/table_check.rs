@@ -7,7 +7,7 @@ use tailbound_time::Duration;
 
 use crate::rule::highest_gain;
 use crate::source::SourceAddress;
-use crate::table::{Balance, BalancedApplication, LoadPhase, SimulatedApplication};
+use crate::table::{BalanceTable, BalancedApplication, LoadPhase, SimulatedApplication};
 
 /// The shortest interval: an application's window is five seconds, and its level moves once a second.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
@@ -15,8 +15,8 @@ const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 const MOST_PHASES: usize = 1000;
 
 /// Checks all of the table.
-pub(crate) fn check(balance: &Balance, check: &mut Check<'_>) {
-    let place = KeyPath::root().key(Balance::KEY);
+pub(crate) fn check(balance: &BalanceTable, check: &mut Check<'_>) {
+    let place = KeyPath::root().key(BalanceTable::KEY);
     if balance.applications.is_empty() {
         if check.names_at(&place.key("applications")).is_empty() {
             check.error(
@@ -45,7 +45,7 @@ pub(crate) fn check(balance: &Balance, check: &mut Check<'_>) {
     whole(balance, &placed, &place, check);
 }
 
-fn times(balance: &Balance, place: &KeyPath, check: &mut Check<'_>) {
+fn times(balance: &BalanceTable, place: &KeyPath, check: &mut Check<'_>) {
     if balance.interval < SHORTEST_INTERVAL {
         check.error(
             &place.key("interval"),
@@ -79,7 +79,7 @@ fn times(balance: &Balance, place: &KeyPath, check: &mut Check<'_>) {
     }
 }
 
-fn gain(balance: &Balance, place: &KeyPath, check: &mut Check<'_>) {
+fn gain(balance: &BalanceTable, place: &KeyPath, check: &mut Check<'_>) {
     let applications = balance.applications.len();
     let limit = highest_gain(applications);
     let gain = balance.gain();
@@ -198,7 +198,7 @@ fn report(application: &BalancedApplication, place: &KeyPath, check: &mut Check<
 
 fn bounds(
     application: &BalancedApplication,
-    balance: &Balance,
+    balance: &BalanceTable,
     place: &KeyPath,
     check: &mut Check<'_>,
 ) {
@@ -295,7 +295,7 @@ fn phase_fault(phase: &LoadPhase) -> Option<(&'static str, &'static str)> {
 }
 
 /// The described reservations of the applications' domains, each with its place.
-fn reservations<'a>(balance: &Balance, check: &Check<'a>) -> Vec<(KeyPath, &'a Reservation)> {
+fn reservations<'a>(balance: &BalanceTable, check: &Check<'a>) -> Vec<(KeyPath, &'a Reservation)> {
     let domains = &check.description().domains;
     let names = balance
         .applications
@@ -335,7 +335,7 @@ fn same_reservations(placed: &[(KeyPath, &Reservation)], check: &mut Check<'_>) 
 
 /// Checks that the least capacities fit into the whole, and the whole into the CPUs.
 fn whole(
-    balance: &Balance,
+    balance: &BalanceTable,
     placed: &[(KeyPath, &Reservation)],
     place: &KeyPath,
     check: &mut Check<'_>,
@@ -372,7 +372,7 @@ fn whole(
 }
 
 /// Complains of applications whose least capacity is less than their back end can give.
-fn smallest(balance: &Balance, check: &mut Check<'_>, place: &KeyPath) {
+fn smallest(balance: &BalanceTable, check: &mut Check<'_>, place: &KeyPath) {
     for (name, application) in &balance.applications {
         let domains = application.domains.iter();
         let reservations = domains.filter_map(|domain| {

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tailbound_balance::{Balance, BalancePlan};
+use tailbound_balance::{BalancePlan, BalanceTable};
 use tailbound_model::{DescriptionFormat, SectionKind, to_toml};
 use tailbound_time::Duration;
 
-static FORMAT: DescriptionFormat = DescriptionFormat::with(&[SectionKind::of::<Balance>()]);
+static FORMAT: DescriptionFormat = DescriptionFormat::with(&[SectionKind::of::<BalanceTable>()]);
 
 /// The domains that the files in `bad` add their tables to.
 const SHOPS: &str = include_str!("shops.toml");

@@ -4,5 +4,5 @@
 
 mod bad_tables;
 mod level_scenarios;
-mod played;
 mod rule;
+mod simulation;

@@ -121,7 +121,7 @@ fn planned(
 }
 
 /// What becomes of reservations without members, where the description says so.
-fn when_empty(description: &Description) -> BTreeMap<String, WhenEmpty> {
+pub(super) fn when_empty(description: &Description) -> BTreeMap<String, WhenEmpty> {
     let domains = description.domains.iter();
     let rules = domains.filter_map(|(name, domain)| {
         let rule = domain.reservation.as_ref()?.when_empty?;

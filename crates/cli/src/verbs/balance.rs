@@ -1,16 +1,16 @@
 //! `tailbound balance`: CPU time divided among applications that can serve less.
 
+mod division_state;
 mod interval_log;
-mod managed;
-mod played;
 mod promises;
 mod session;
+mod simulation_answer;
 
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use tailbound_balance::BalancePlan;
-use tailbound_balance::simulation::{SimulationError, simulate};
+use tailbound_balance::simulation::{BalanceSimulationError, simulate};
 use tailbound_time::Duration;
 
 use crate::arguments::ExportArguments;
@@ -72,11 +72,11 @@ fn carry_out(arguments: &BalanceArguments, output: &Output) -> Result<(), Failur
     }
     let seed = arguments.seed.unwrap_or(loaded.description.seed);
     let answer = simulate(&plan, seed).map_err(|error| match &error {
-        SimulationError::NoModel(name) => Failure::with_help(
+        BalanceSimulationError::NoModel(name) => Failure::with_help(
             error.to_string(),
             format!("describe balance.applications.{name}.simulated; docs/guides/balance.md has an example"),
         ),
-        SimulationError::Rule(_) => Failure::from_error(error),
+        BalanceSimulationError::Rule(_) => Failure::from_error(error),
     })?;
-    played::print(&answer, output)
+    simulation_answer::print(&answer, output)
 }

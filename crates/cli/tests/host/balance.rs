@@ -194,6 +194,11 @@ fn a_liar_that_dies_costs_the_other_one_nothing_of_its_fair_share() {
     });
     signal(&manager, "INT");
     assert_eq!(manager.wait().unwrap().code(), Some(0), "{}", bench.said());
+    assert!(
+        !bench.said().contains("the budget stays"),
+        "{}",
+        bench.said()
+    );
     let log = fs::read_to_string(bench.path().join("intervals.csv")).unwrap();
     let intervals = intervals(&log);
     assert!(intervals.len() > 3, "{log}");

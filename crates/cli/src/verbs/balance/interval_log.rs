@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tailbound_balance::{HoldReason, LevelReport};
 use tailbound_time::Duration;
 
-use super::played::STEPS;
+use super::simulation_answer::STEPS;
 use crate::failure::Failure;
 
 /// `IntervalLog` is a file that gets a line for each application at the end of each interval.

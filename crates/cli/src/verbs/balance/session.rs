@@ -12,8 +12,8 @@ use tailbound_model::LoadedDescription;
 use tailbound_time::{Clock, Duration, Instant};
 
 use super::BalanceArguments;
+use super::division_state::DivisionState;
 use super::interval_log::IntervalLog;
-use super::managed::ManagedBalance;
 use crate::failure::Failure;
 use crate::interrupts;
 use crate::output::Output;
@@ -34,8 +34,10 @@ pub fn carry_out(
     // After a daemon is started, which is not to hold signals back, and before threads that are.
     let signals = SignalQueue::open()
         .map_err(|error| Failure::error(format!("cannot hold signals back: {error}")))?;
+    let mut when_empty = crate::verbs::apply::when_empty(&loaded.description);
+    when_empty.retain(|domain, _| requests.iter().any(|request| request.domain == *domain));
     client
-        .apply(&requests, Lease::Connection)
+        .apply_with(&requests, Lease::Connection, when_empty)
         .map_err(Failure::from_error)?;
     if !prefer_this_thread() {
         output.warn("the manager has no fixed priority, and may be late in an overload");
@@ -51,7 +53,7 @@ pub fn carry_out(
         .duration
         .map(|length| begun.saturating_add(length));
     let mut session = BalanceSession {
-        balance: ManagedBalance::of(&manager),
+        balance: DivisionState::of(&manager),
         manager,
         client,
         log,
@@ -89,7 +91,7 @@ fn requests(
 struct BalanceSession<'a> {
     manager: CapacityManager,
     client: Client,
-    balance: ManagedBalance,
+    balance: DivisionState,
     log: Option<IntervalLog>,
     output: &'a Output,
     begun: Instant,

@@ -19,21 +19,21 @@ const HEADER: [&str; 7] = [
     "reason",
 ];
 
-/// `ManagedBalance` is the state of a division.
+/// `DivisionState` is the state of a division.
 #[derive(Clone, Debug, Serialize)]
-pub struct ManagedBalance {
+pub struct DivisionState {
     /// The capacity that is divided, per period.
     whole_ns: u64,
     /// The intervals that have passed.
     intervals: u64,
     /// The changes of budgets that the daemon refused.
     refused_changes: u64,
-    applications: Vec<ManagedApplication>,
+    applications: Vec<ApplicationState>,
 }
 
 /// An application of a division.
 #[derive(Clone, Debug, Serialize)]
-struct ManagedApplication {
+struct ApplicationState {
     name: String,
     /// The capacity that holds now.
     capacity_ns: u64,
@@ -52,11 +52,11 @@ struct ManagedApplication {
     hold_reason: Option<HoldReason>,
 }
 
-impl ManagedBalance {
+impl DivisionState {
     /// The state before the first interval.
     pub fn of(manager: &CapacityManager) -> Self {
         let each = manager.names().zip(manager.capacities());
-        let applications = each.map(|(name, capacity)| ManagedApplication {
+        let applications = each.map(|(name, capacity)| ApplicationState {
             name: name.to_owned(),
             capacity_ns: capacity.as_nanos(),
             total_ns: 0,
@@ -102,7 +102,7 @@ impl ManagedBalance {
             format!("{percent:.1}%")
         };
         let number = |number: Option<f64>| number.map_or("-".to_owned(), |one| format!("{one:.2}"));
-        let row = |one: &ManagedApplication| {
+        let row = |one: &ApplicationState| {
             vec![
                 one.name.clone(),
                 share(one.capacity_ns),
@@ -120,7 +120,7 @@ impl ManagedBalance {
     }
 }
 
-impl ManagedApplication {
+impl ApplicationState {
     /// Enters a report; says so where the application falls silent, or speaks again.
     fn enter(&mut self, report: &Result<LevelReport, HoldReason>) -> Option<String> {
         let name = &self.name;

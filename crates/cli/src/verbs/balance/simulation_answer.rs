@@ -47,8 +47,8 @@ pub fn print(answer: &PlayedBalance, output: &Output) -> Result<(), Failure> {
     output.rows_with(for_people, &STEPS, &step_rows(answer), answer)
 }
 
-fn instant(answer: &PlayedBalance, interval: usize) -> String {
-    let after_ns = answer.interval_ns.saturating_mul(interval as u64);
+fn instant(answer: &PlayedBalance, number: usize) -> String {
+    let after_ns = answer.interval_ns.saturating_mul(number as u64);
     Duration::from_nanos(after_ns).to_string()
 }
 

@@ -1,10 +1,10 @@
 //! The loop against modelled applications: convergence, fairness, and applications that lie or fall silent.
 
-use tailbound_balance::simulation::{PlayedBalance, SimulationError, simulate};
-use tailbound_balance::{Balance, BalancePlan};
+use tailbound_balance::simulation::{BalanceSimulationError, PlayedBalance, simulate};
+use tailbound_balance::{BalancePlan, BalanceTable};
 use tailbound_model::{DescriptionFormat, SectionKind};
 
-static FORMAT: DescriptionFormat = DescriptionFormat::with(&[SectionKind::of::<Balance>()]);
+static FORMAT: DescriptionFormat = DescriptionFormat::with(&[SectionKind::of::<BalanceTable>()]);
 
 /// A host with so many applications, whose loads follow.
 fn description(phases: &[&str]) -> String {
@@ -208,6 +208,6 @@ fn an_application_without_a_model_is_named() {
     let plan = plan(&text[..begin]);
     assert_eq!(
         simulate(&plan, 1).unwrap_err(),
-        SimulationError::NoModel("shop-1".into())
+        BalanceSimulationError::NoModel("shop-1".into())
     );
 }
