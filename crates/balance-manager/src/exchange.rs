@@ -257,7 +257,7 @@ mod tests {
     }
 
     const REPORT: &[u8] =
-        b"HTTP/1.1 200 OK\r\nContent-Length: 46\r\n\r\n{\"matching_value\": -0.500, \"age_seconds\": 0.10}tail";
+        b"HTTP/1.1 200 OK\r\nContent-Length: 47\r\n\r\n{\"matching_value\": -0.500, \"age_seconds\": 0.10}tail";
 
     #[test]
     fn a_report_is_asked_for_and_read() {

@@ -15,13 +15,12 @@ const SCHEMA: &str = include_str!("../../../../docs/reference/description.schema
 const VERBS: [&str; 5] = ["predict", "size", "simulate", "analyze", "interface"];
 
 /// Flags about nothing that a description says: the question, the search for its answer, and where the answer goes.
-const OF_THE_QUESTION: [&str; 31] = [
+const OF_THE_QUESTION: [&str; 30] = [
     "all",
     "bandwidth",
     "batch",
     "calibration",
     "compose",
-    "counters",
     "execution-time-histogram",
     "execution-time-samples",
     "export-csv",

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tailbound_control::Client;
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::capabilities::Feature;
+use tailbound_linux::process::die_with_parent;
 
 /// How long the host may take to become clean.
 const CLEAN_WITHIN: Duration = Duration::from_secs(60);
@@ -86,7 +87,8 @@ impl Bench {
         let said = fs::File::create(self.path().join("said")).unwrap();
         let mut command = self.tailbound(arguments);
         command.stdout(Stdio::null()).stderr(said);
-        command.spawn().unwrap()
+        // A test that fails leaves no command, and so no daemon, to those after it.
+        die_with_parent(&mut command).spawn().unwrap()
     }
 
     /// What the started one has said so far.
