@@ -11,6 +11,9 @@ use tailbound_linux::process::send_signal;
 use tailbound_pubsub::{DataSpace, Topic, named_transport};
 use tailbound_time::Duration;
 
+#[cfg(feature = "iceoryx2")]
+use super::conformance::shared_memory::count_file;
+
 /// The transport and the address of the program that waits.
 const TRANSPORT: &str = "STOPPED_WAITER_TRANSPORT";
 const ADDRESS: &str = "STOPPED_WAITER_ADDRESS";
@@ -104,6 +107,8 @@ fn a_wait_goes_on_in_a_program_that_was_stopped() {
         said.for_each(drop);
         assert!(waiter.wait().unwrap().success(), "{transport}");
     }
+    #[cfg(feature = "iceoryx2")]
+    std::fs::remove_file(count_file(&format!("stopped-{run}"))).unwrap();
 }
 
 fn is_stopped(pid: u32) -> bool {
