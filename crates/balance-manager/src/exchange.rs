@@ -232,7 +232,7 @@ mod tests {
         }
     }
 
-    /// What comes of an answer of a server that answers once, and the request that the server got.
+    /// The outcome of asking a server that gives this answer once, and the request that the server got.
     fn answered(
         answer: &'static [u8],
         change: impl Fn(&mut BalancedApplication),

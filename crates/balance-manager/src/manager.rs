@@ -26,7 +26,7 @@ pub struct CapacityManager {
     requests: BTreeMap<String, ReservationRequest>,
 }
 
-/// What came of an interval.
+/// The outcome of an interval.
 #[derive(Debug)]
 pub struct IntervalOutcome {
     /// The reports of the applications, or why there are none.
@@ -170,7 +170,7 @@ impl CapacityManager {
         for one in dead {
             match client.revert(Selection::Domain(one.enforced.domain)) {
                 Err(error) if error.refusal().is_none() => return Err(error.into()),
-                // It has ended meanwhile, or the daemon tries again.
+                // The process has ended meanwhile, or the daemon tries again.
                 Ok(_) | Err(_) => {}
             }
         }

@@ -14,7 +14,7 @@ pub const RESERVE: MatchingValue = MatchingValue::from_millionths(300_000);
 /// The part of its spare capacity that an application lends in a step is one by this number.
 const LENT_PARTS: u64 = 4;
 
-/// What an application may have: CPU time per period.
+/// The CPU time per period that an application may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapacityTerms {
     /// The least capacity.
@@ -249,7 +249,7 @@ impl CapacityRule {
         kept.max(self.floors[one]).min(guaranteed).min(has)
     }
 
-    /// What the rule adds to each active application, in nanoseconds; their sum is zero but for rounding.
+    /// The change of each active application by the rule, in nanoseconds; the sum is zero but for rounding.
     fn moves(&self, active: &[usize], asked: &[i128]) -> Vec<i128> {
         let weights: i128 = active
             .iter()

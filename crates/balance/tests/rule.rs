@@ -292,7 +292,7 @@ proptest! {
         }
     }
 
-    /// What one application reports moves the others, in one step and all together, by no more than the fair share of
+    /// The report of one application moves the others, in one step and all together, by no more than the fair share of
     /// that application among those that are measured, against the same step in which it reports zero.
     #[test]
     fn a_liar_moves_others_by_its_own_share_at_most(rule in applications(), history in history(), liar in 0_usize..12, lie in measurement()) {

@@ -148,7 +148,7 @@ fn a_liar_takes_no_more_than_its_fair_share() {
     }
 }
 
-/// What a liar takes from applications that are not short is what they do not need: they keep their levels.
+/// A liar takes from applications that are not short only capacity that they do not need: they keep their levels.
 #[test]
 fn a_liar_beside_satisfied_applications_costs_them_nothing_they_need() {
     let liar = "{ length = \"600s\", rate = \"4/s\", report = \"least\" }";

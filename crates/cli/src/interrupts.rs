@@ -64,7 +64,7 @@ pub fn watch() -> Result<Arc<AtomicBool>, Failure> {
 pub fn abort_at_the_next(signals: SignalQueue) {
     std::thread::spawn(move || {
         std::thread::sleep(Pause::from_nanos(ONE_WISH.as_nanos()));
-        // What came meanwhile is one wish with the first.
+        // Signals that came meanwhile are one wish with the first.
         while let Ok(Some(_)) = signals.take(Duration::ZERO) {}
         loop {
             match signals.take(Duration::from_secs(3600)) {

@@ -16,7 +16,7 @@ use crate::bench::{Bench, signal};
 const COMES_WITHIN: Pause = Pause::from_secs(180);
 /// The time between two looks.
 const LOOK_EVERY: Pause = Pause::from_millis(50);
-/// What is divided, per 100 ms.
+/// The CPU time that is divided, per 100 ms.
 const WHOLE: Duration = Duration::from_millis(80);
 /// The fair share of each of two.
 const FAIR: Duration = Duration::from_millis(40);
