@@ -213,13 +213,16 @@ class ApplicationTest(unittest.TestCase):
         self.assertEqual((status, media_type), (200, "application/json"), body)
         return json.loads(body)
 
+    def query(self, query: str) -> list[list[str]]:
+        """What the database answers to the account of a sampler."""
+        command = ["mariadb", "--no-defaults", f"--socket={self.folder}/data/database.sock", "--user=sampler"]
+        output = subprocess.run([*command, "-BNe", query], check=True, capture_output=True, text=True)
+        return [line.split("\t") for line in output.stdout.splitlines()]
+
     def rows(self) -> list[list[str]]:
         """The table of responses: how a sampler reads it."""
         question = "SELECT request, COUNT(*), MIN(duration_us) > 0, MAX(ABS(TIMESTAMPDIFF(SECOND, at, NOW()))) < 3600"
-        command = ["mariadb", "--no-defaults", f"--socket={self.folder}/data/database.sock", "--user=sampler"]
-        query = f"{question} FROM elearning.response GROUP BY request ORDER BY request"
-        output = subprocess.run([*command, "-BNe", query], check=True, capture_output=True, text=True)
-        return [line.split("\t") for line in output.stdout.splitlines()]
+        return self.query(f"{question} FROM elearning.response GROUP BY request ORDER BY request")
 
     def test_1_positions_have_their_objects_nearest_first(self) -> None:
         for row in steps_of_walks()[:: city.STEPS]:
@@ -302,6 +305,15 @@ class ApplicationTest(unittest.TestCase):
             # The walks of the warm-up are among them.
             self.assertGreater(int(count), 100, request)
             self.assertEqual((positive, recent), ("1", "1"))
+
+    def test_5_statements_are_prepared_once_for_each_connection(self) -> None:
+        for _ in range(200):
+            self.asked("/position?lat=45.45&lon=9.15&count=1")
+        counts = {name: int(count) for name, count in self.query("SHOW GLOBAL STATUS LIKE '%prepare%'")}
+        # Eight connections of servlets, one of the table; at most six statements each. The walks of the warm-up are
+        # 300 requests, which one statement each would show, too.
+        self.assertLessEqual(counts["Com_stmt_prepare"], 9 * 6)
+        self.assertGreater(counts["Prepared_stmt_count"], 0)
 
     def test_6_a_second_server_with_the_folder_is_refused(self) -> None:
         command = [HERE / "database", "--folder", self.folder / "data"]

@@ -111,8 +111,12 @@ public final class Application implements ServletContextListener {
         } catch (InterruptedException ended) {
             Thread.currentThread().interrupt();
         }
-        if (database != null) {
-            database.close();
+        try {
+            if (database != null) {
+                database.close();
+            }
+        } catch (SQLException failed) {
+            event.getServletContext().log("connections of the database were not closed", failed);
         }
     }
 }

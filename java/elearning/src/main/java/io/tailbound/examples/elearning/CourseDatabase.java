@@ -7,10 +7,12 @@ import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
-import org.mariadb.jdbc.MariaDbPoolDataSource;
+import org.apache.tomcat.dbcp.dbcp2.BasicDataSource;
+import org.mariadb.jdbc.Driver;
 
 /** The database of learning objects, over a bounded number of connections with prepared statements. */
 final class CourseDatabase implements AutoCloseable {
@@ -28,26 +30,36 @@ final class CourseDatabase implements AutoCloseable {
     private static final int MICROSECONDS = 6;
     private static final long NS_PER_US = 1000;
 
-    private final MariaDbPoolDataSource pool;
+    private static final Duration LONGEST_WAIT = Duration.ofSeconds(10);
+    private static final Duration CHECKED_EVERY = Duration.ofSeconds(1);
+
+    private final BasicDataSource pool = new BasicDataSource();
     private volatile boolean counted;
 
     /**
-     * A database that accepts connections at its address; all but the first are made when they are needed.
+     * A database at its address; connections are made when they are needed.
      *
      * @throws IOException the password cannot be read
      */
-    CourseDatabase(Settings settings) throws SQLException, IOException {
-        pool = new MariaDbPoolDataSource();
-        pool.setUser("elearning");
+    CourseDatabase(Settings settings) throws IOException {
+        pool.setDriver(new Driver());
+        pool.setUsername("elearning");
         pool.setPassword(Files.readString(settings.passwordFile()).strip());
-        // Statements are prepared by the server once for each connection. Batches go as one message. A connection
-        // that stays idle is not given up: to make a new one costs more CPU time than a request. The address comes
-        // last, since it makes the first connection.
         pool.setUrl("jdbc:mariadb://" + settings.database()
-                + "/elearning?useServerPrepStmts=true&cachePrepStmts=true&useBulkStmts=true"
-                + "&minPoolSize=1&maxPoolSize=" + settings.connections()
-                + "&maxIdleTime=3600&poolValidMinDelay=1000&connectTimeout=10000&registerJmxPool=false"
+                + "/elearning?useServerPrepStmts=true&cachePrepStmts=false&useBulkStmts=true&connectTimeout=10000"
                 + "&sslMode=disable");
+        // The server prepares a statement once for each connection. The driver's own pool (3.5) forgets the statements of a
+        // connection that comes back without closing them, until the server accepts no more.
+        pool.setPoolPreparedStatements(true);
+        // A connection that stays idle is not given up: to make a new one costs more CPU time than a request.
+        pool.setMaxTotal(settings.connections());
+        pool.setMaxIdle(settings.connections());
+        pool.setMaxWait(LONGEST_WAIT);
+        pool.setTestOnBorrow(false);
+        pool.setTestWhileIdle(true);
+        pool.setDurationBetweenEvictionRuns(CHECKED_EVERY);
+        pool.setNumTestsPerEvictionRun(settings.connections());
+        pool.setMinEvictableIdle(Duration.ofMillis(-1));
     }
 
     /** Objects within an area, the nearest first, at most so many. */
@@ -122,7 +134,7 @@ final class CourseDatabase implements AutoCloseable {
     }
 
     @Override
-    public void close() {
+    public void close() throws SQLException {
         pool.close();
     }
 }
