@@ -1,6 +1,7 @@
 //! Every example parses, predicts, and runs (shortened) to a report that makes sense.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -363,6 +364,47 @@ fn virtual_middleware_runs() {
         let requests = run["requests"].as_u64().unwrap();
         // A host that stands still may lose some of the last ones.
         assert!(requests > 100 && answered * 2 > requests, "{run}");
+    }
+    eventually("nothing is left", || {
+        journals(folder.path()).iter().all(|path| is_log(path))
+    });
+}
+
+#[test]
+fn brownout_divides_a_cpu_among_shops() {
+    let needs = &[Need::Root, Need::TwoCpus, Need::Python];
+    if host::skip("brownout_divides_a_cpu_among_shops", needs) {
+        return;
+    }
+    let _alone = host::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let results = folder.path().join("results");
+    let given = "--shops 4 --variants balance --phase 2 --interval 1 --results";
+    let arguments: Vec<&str> = given
+        .split(' ')
+        .chain([results.to_str().unwrap()])
+        .collect();
+    let program = "examples/brownout/experiment.py";
+    let output = example_program(program, folder.path(), &arguments)
+        .output()
+        .unwrap();
+    let printed = text_of(&output);
+    assert!(output.status.success(), "{printed}");
+    // A row for each of four shops in each of five phases, and one for the whole.
+    let rows = printed.lines().filter(|line| line.starts_with("balance  "));
+    assert_eq!(rows.count(), 4 * 5 + 1, "{printed}");
+    let intervals = fs::read_to_string(results.join("intervals-4.csv")).unwrap();
+    let mut capacities: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for line in intervals.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let of_interval = capacities.entry(fields[0]).or_default();
+        of_interval.push(fields[2].parse().unwrap());
+    }
+    assert!(!capacities.is_empty(), "{printed}");
+    for (at, capacities) in capacities {
+        // 90 ms of each 100 ms, of which the manager has one.
+        assert_eq!(capacities.len(), 4, "{at}");
+        assert_eq!(capacities.iter().sum::<u64>(), 89_000_000, "{at}");
     }
     eventually("nothing is left", || {
         journals(folder.path()).iter().all(|path| is_log(path))

@@ -1,6 +1,8 @@
-"""Two shops on one CPU, with users in steps: capacities by `tailbound balance`, static halves, and the kernel's weights alone.
+#!/usr/bin/env python3
+"""Two or four shops on one CPU, with users in steps: capacities by `tailbound balance`, static parts, and the kernel's
+weights alone.
 
-    sudo python3 examples/brownout/experiment.py --tailbound target/debug/tailbound --results /tmp/brownout
+    sudo examples/brownout/experiment.py --tailbound target/debug/tailbound --results /tmp/brownout
 """
 
 from __future__ import annotations
@@ -26,15 +28,20 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 PRODUCTS = 500
 BASKETS = 30_000
-SHOPS = ("books", "lamps")
-DEADLINES = ("1s", "500ms")
-# What the users of each shop would take of the CPU if every page had everything, phase by phase.
-STEPS: Sequence[Tuple[float, float]] = ((0.5, 0.15), (0.5, 0.7), (0.2, 0.9), (1.2, 1.2), (0.3, 0.3))
+# The name of each shop and its deadline.
+SHOPS = (("books", 1.0), ("lamps", 0.5), ("games", 1.0), ("tools", 0.5))
+# What the users of each shop would take of the CPU if every page had everything, phase by phase, by the number of shops.
+STEPS: Dict[int, Sequence[Sequence[float]]] = {
+    2: ((0.5, 0.15), (0.5, 0.7), (0.2, 0.9), (1.2, 1.2), (0.3, 0.3)),
+    4: ((0.15,) * 4, (0.7, 0.1, 0.1, 0.1), (0.6,) * 4, (0.1, 0.6, 0.6, 0.6), (0.15,) * 4),
+}
+# A shop at this level leaves out so little that it does not count as one that gives way.
+FULL_LEVEL = 0.95
 THINK_S = 1.0
 PERIOD_MS = 100
 WHOLE_MS = 90
 CPU = 0
-VARIANTS = ("balance", "halves", "weights")
+VARIANTS = ("balance", "static", "weights")
 TICKS = os.sysconf("SC_CLK_TCK")
 
 COLUMNS = (
@@ -80,6 +87,7 @@ class ShopProcess:
     """A shop, and its users."""
 
     name: str
+    deadline_s: float
     process: "subprocess.Popen[str]"
     port: int
     wanted_users: int = 0
@@ -107,18 +115,18 @@ class Visit:
     is_whole: bool
 
 
-def start_shops(database: str) -> List[ShopProcess]:
+def start_shops(database: str, count: int) -> List[ShopProcess]:
     shops = []
-    for name, deadline in zip(SHOPS, DEADLINES):
+    for name, deadline_s in SHOPS[:count]:
         # A session of its own is what the kernel weighs, where it groups sessions.
         process = subprocess.Popen(
-            [sys.executable, __file__, "--serve", database, deadline],
+            [sys.executable, __file__, "--serve", database, f"{1000 * deadline_s:.0f}ms"],
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
         )
         assert process.stdout is not None
-        shops.append(ShopProcess(name, process, int(process.stdout.readline())))
+        shops.append(ShopProcess(name, deadline_s, process, int(process.stdout.readline())))
     return shops
 
 
@@ -158,7 +166,7 @@ async def visit(shop: ShopProcess, number: int, begun: float) -> None:
 
 
 async def play(
-    variant: str, shops: List[ShopProcess], steps: List[Tuple[int, int]], phase_s: float
+    variant: str, shops: List[ShopProcess], steps: Sequence[Sequence[int]], phase_s: float
 ) -> List[Dict[str, Any]]:
     """All phases; a sample of each shop every second."""
     begun, samples = time.monotonic(), []
@@ -191,7 +199,7 @@ async def play(
 
 
 def description(shops: List[ShopProcess], interval: float) -> str:
-    """Both shops with half of the capacity each, and the division that `balance` begins with."""
+    """All shops with the same capacity, and the division that `balance` begins with."""
     text = f'schema_version = 1\nname = "brownout"\n\n[hosts.here]\ncpus = [{CPU}]\n\n'
     # An application that is overloaded answers late: it gets as much time as it may have.
     text += f'[balance]\ninterval = "{interval}s"\nanswer_within = "{500 * interval:.0f}ms"\n'
@@ -199,7 +207,7 @@ def description(shops: List[ShopProcess], interval: float) -> str:
     for shop in shops:
         text += (
             f'[domains.{shop.name}]\nkind = "process"\npids = [{shop.process.pid}]\n'
-            f'reservation = {{ backend = "cfs-quota", budget = "{WHOLE_MS // 2}ms", period = "{PERIOD_MS}ms", '
+            f'reservation = {{ backend = "cfs-quota", budget = "{1000 * WHOLE_MS // len(shops)}us", period = "{PERIOD_MS}ms", '
             f"cpus = [{CPU}] }}\n\n"
             f'[balance.applications.{shop.name}]\ndomains = ["{shop.name}"]\n'
             f'source = "http://127.0.0.1:{shop.port}/tailbound/service-level"\nleast = "5ms"\n\n'
@@ -210,8 +218,8 @@ def description(shops: List[ShopProcess], interval: float) -> str:
 def manager(variant: str, given: argparse.Namespace, file: Path) -> "Optional[subprocess.Popen[str]]":
     """The command that limits the shops in a variant, at work."""
     verbs = {
-        "balance": ["balance", str(file), "--log", str(given.results / "intervals.csv")],
-        "halves": ["apply", "--hold", str(file)],
+        "balance": ["balance", str(file), "--log", str(given.results / f"intervals-{given.shops}.csv")],
+        "static": ["apply", "--hold", str(file)],
     }
     if variant not in verbs:
         return None
@@ -227,19 +235,19 @@ def manager(variant: str, given: argparse.Namespace, file: Path) -> "Optional[su
 
 
 def run(variant: str, given: argparse.Namespace, database: str) -> Tuple[List[Dict[str, Any]], List[ShopProcess]]:
-    shops = start_shops(database)
+    shops = start_shops(database, given.shops)
     limiter = None
     try:
         costs = [page_cost_s(shop) for shop in shops]
         steps = [
-            tuple(max(1, round(share * (THINK_S + cost) / cost)) for share, cost in zip(shares, costs))
-            for shares in STEPS
+            [max(1, round(share * (THINK_S + cost) / cost)) for share, cost in zip(shares, costs)]
+            for shares in STEPS[given.shops]
         ]
         print(f"{variant}: {', '.join(f'{1000 * cost:.1f} ms' for cost in costs)} a page; users {steps}", flush=True)
         file = given.results / "brownout.toml"
         file.write_text(description(shops, given.interval))
         limiter = manager(variant, given, file)
-        samples = asyncio.run(play(variant, shops, [(a, b) for a, b in steps], given.phase))
+        samples = asyncio.run(play(variant, shops, steps, given.phase))
     finally:
         if limiter is not None:
             end(limiter, signal.SIGINT)
@@ -250,7 +258,7 @@ def run(variant: str, given: argparse.Namespace, database: str) -> Tuple[List[Di
 
 def summary(variant: str, samples: List[Dict[str, Any]], shops: List[ShopProcess], phase_s: float) -> Iterator[List[str]]:
     """A row for each phase and shop: the second half of the phase."""
-    for phase in range(len(STEPS)):
+    for phase in range(len(STEPS[len(shops)])):
         for shop in shops:
             begin, until = (phase + 0.5) * phase_s, (phase + 1) * phase_s
             own = [
@@ -275,19 +283,66 @@ def summary(variant: str, samples: List[Dict[str, Any]], shops: List[ShopProcess
             ]
 
 
-def print_table(rows: List[List[str]]) -> None:
-    header = ["variant", "phase", "shop", "users", "CPU", "level", "median", "p95", "whole pages"]
+@dataclass
+class Verdict:
+    """A variant as a whole: what its users got, and how even the loss was."""
+
+    variant: str
+    pages_per_s: float
+    whole_per_s: float
+    late: float
+    unevenness: float
+
+    @classmethod
+    def of(cls, variant: str, samples: List[Dict[str, Any]], shops: List[ShopProcess], phase_s: float) -> "Verdict":
+        visits = [(visit, shop.deadline_s) for shop in shops for visit in shop.visits]
+        length_s = phase_s * len(STEPS[len(shops)])
+        late = sum(visit.latency_s > deadline_s for visit, deadline_s in visits)
+        return cls(
+            variant,
+            len(visits) / length_s,
+            sum(visit.is_whole for visit, _ in visits) / length_s,
+            late / max(1, len(visits)),
+            max((spread for spread in spreads(samples, phase_s) if spread == spread), default=float("nan")),
+        )
+
+    def row(self) -> List[str]:
+        shares = f"{100 * self.late:.1f}%", f"{100 * self.unevenness:.0f}%"
+        return [self.variant, f"{self.pages_per_s:.1f}/s", f"{self.whole_per_s:.1f}/s", *shares]
+
+
+def spreads(samples: List[Dict[str, Any]], phase_s: float) -> Iterator[float]:
+    """For each phase the difference between the most and the least CPU time of the shops that give way, as a part of
+    their mean, in the second half of the phase; not a number where fewer than two do."""
+    for phase in sorted({sample["phase"] for sample in samples}):
+        late = [one for one in samples if one["phase"] == phase and one["at_s"] >= (phase + 0.5) * phase_s]
+        shares = []
+        for shop in sorted({sample["shop"] for sample in late}):
+            own = [sample for sample in late if sample["shop"] == shop]
+            if statistics.fmean(sample["service_level"] for sample in own) < FULL_LEVEL:
+                shares.append(statistics.fmean(sample["cpu_share"] for sample in own))
+        even = statistics.fmean(shares) if len(shares) > 1 else float("nan")
+        yield (max(shares) - min(shares)) / even if len(shares) > 1 else even
+
+
+def print_table(header: List[str], rows: List[List[str]]) -> None:
     table = [header, *rows]
     widths = [max(len(row[place]) for row in table) for place in range(len(header))]
     for row in table:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+    print()
 
 
 def plot(samples: List[Dict[str, Any]], path: Path) -> None:
     """Capacity, service level and latency over time, as in the paper's figure; needs altair."""
     import altair
 
-    titles = {"cpu_share": "CPU", "service_level": "level", "latency_s": "longest latency (s)"}
+    titles = {
+        "cpu_share": "CPU",
+        "matching_value": "matching value",
+        "service_level": "level",
+        "latency_s": "longest latency (s)",
+    }
     rows = []
     for key, title in titles.items():
         chart = altair.Chart(altair.InlineData(values=samples)).mark_line(interpolate="step-after")
@@ -302,9 +357,10 @@ def plot(samples: List[Dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Two shops on one CPU, with users in steps.")
+    parser = argparse.ArgumentParser(description="Two or four shops on one CPU, with users in steps.")
     parser.add_argument("--tailbound", default="tailbound", help="the command")
     parser.add_argument("--results", type=Path, default=Path("brownout"), help="the folder for the samples")
+    parser.add_argument("--shops", type=int, choices=sorted(STEPS), default=2)
     parser.add_argument("--phase", type=float, default=200.0, help="seconds between two steps")
     parser.add_argument("--interval", type=float, default=5.0, help="seconds from one division to the next")
     parser.add_argument("--variants", default=",".join(VARIANTS))
@@ -320,15 +376,18 @@ def main() -> None:
         load_shop().fill(str(database), PRODUCTS, BASKETS, seed=1)
     samples: List[Dict[str, Any]] = []
     rows: List[List[str]] = []
+    verdicts: List[Verdict] = []
     for variant in given.variants.split(","):
         own, shops = run(variant, given, str(database))
         samples += own
         rows += summary(variant, own, shops, given.phase)
-    with open(given.results / "samples.csv", "w", newline="") as file:
+        verdicts.append(Verdict.of(variant, own, shops, given.phase))
+    with open(given.results / f"samples-{given.shops}.csv", "w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
         writer.writerows(samples)
-    print_table(rows)
+    print_table("variant phase shop users CPU level median p95 whole".split(), rows)
+    print_table(["variant", "pages", "whole pages", "late", "unevenness"], [one.row() for one in verdicts])
     if given.plot:
         plot(samples, given.plot)
 

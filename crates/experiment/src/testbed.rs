@@ -84,7 +84,11 @@ impl<'a> Testbed<'a> {
         }
         for service in description.services.values() {
             let endpoint = testbed.endpoint(service)?;
-            testbed.await_ready(service, &endpoint, stop)?;
+            let limit = match service.ready {
+                None => READY_WITHIN,
+                Some(_) => ANSWER_WITHIN,
+            };
+            testbed.await_ready((service, &endpoint), limit, stop)?;
             testbed.watching(service, |_| {
                 run_setup(service, &endpoint, seed, SETUP_WITHIN, stop).map(|_| ())
             })?;
@@ -298,6 +302,24 @@ impl<'a> Testbed<'a> {
         Ok(())
     }
 
+    /// Waits until a service answers a request while it has no load.
+    ///
+    /// # Errors
+    /// It does not within the limit, or its programs have ended.
+    pub fn check_answers(
+        &mut self,
+        name: &str,
+        limit: Duration,
+        stop: &AtomicBool,
+    ) -> Result<(), ExperimentError> {
+        let description = &self.loaded.description;
+        let Some(service) = description.services.get(name) else {
+            return Ok(());
+        };
+        let endpoint = self.endpoint(service)?;
+        self.await_ready((service, &endpoint), limit, stop)
+    }
+
     /// Whether a domain runs through the whole experiment.
     fn is_resident(&self, name: &str) -> bool {
         let description = &self.loaded.description;
@@ -319,14 +341,10 @@ impl<'a> Testbed<'a> {
     /// Waits until a service answers, no longer than its programs live.
     fn await_ready(
         &mut self,
-        service: &Service,
-        endpoint: &Endpoint,
+        (service, endpoint): (&Service, &Endpoint),
+        limit: Duration,
         stop: &AtomicBool,
     ) -> Result<(), ExperimentError> {
-        let limit = match service.ready {
-            None => READY_WITHIN,
-            Some(_) => ANSWER_WITHIN,
-        };
         let give_up = Instant::now() + Pause::from_nanos(limit.as_nanos());
         loop {
             let answered = self.watching(service, |_| {

@@ -22,7 +22,7 @@ use crate::{ResponseModel, SampleGrid};
 /// Functions that are drawn for a decision.
 const DRAWS: usize = 200;
 /// Measurements without a result after which a point is left alone.
-const MOST_FAILURES: usize = 2;
+pub(crate) const MOST_FAILURES: usize = 2;
 /// The chance below which a point is not expected to keep the promises.
 const HOPELESS: f64 = 5e-3;
 /// The level of the model's intervals, whatever the confidence of the answer: that of the residuals.

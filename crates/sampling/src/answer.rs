@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::adaptive::cheaper_chance;
+use crate::adaptive::{MOST_FAILURES, cheaper_chance};
 use crate::grid::number;
 use crate::record::{PointRecord, PromiseOutcome};
-use crate::{ResponseModel, SampleGrid};
+use crate::{CampaignTurn, ResponseModel, SampleGrid};
 
 /// `PointSummary` is what the measurements of a point say together.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,16 +19,22 @@ pub struct PointSummary {
 }
 
 impl PointSummary {
-    /// The outcome of all measurements: what one says and none contradicts. `None` for a point without results.
+    /// The outcome of all measurements: what one says and none contradicts, not even by a quantile on the other side of the
+    /// limit whose interval is wide. `None` for a point without results.
     pub fn outcome(&self) -> Option<PromiseOutcome> {
         let has = |outcome| self.outcomes.contains(&outcome);
-        let (kept, broken) = (has(PromiseOutcome::Kept), has(PromiseOutcome::Broken));
-        match (kept, broken, self.outcomes.is_empty()) {
-            (_, _, true) => None,
-            (true, false, false) => Some(PromiseOutcome::Kept),
-            (false, true, false) => Some(PromiseOutcome::Broken),
-            _ => Some(PromiseOutcome::Undecided),
+        let is_above = |ratio: &f64| *ratio > 0.0;
+        if self.outcomes.is_empty() {
+            return None;
         }
+        let outcome = if has(PromiseOutcome::Kept) && !self.ratios.iter().any(is_above) {
+            PromiseOutcome::Kept
+        } else if has(PromiseOutcome::Broken) && self.ratios.iter().all(is_above) {
+            PromiseOutcome::Broken
+        } else {
+            PromiseOutcome::Undecided
+        };
+        Some(outcome)
     }
 
     /// The median logarithm of the ratio.
@@ -79,6 +85,8 @@ pub enum SampledVerdict {
         /// The probability that a reservation that was not measured keeps them with less bandwidth, by more than the
         /// tolerance; `None` where every point was measured.
         cheaper: Option<f64>,
+        /// How often the point was measured.
+        measured: usize,
     },
     /// The promises were broken at every period of the highest share: measured, not concluded.
     Unreachable,
@@ -143,12 +151,34 @@ fn verdict(
 ) -> SampledVerdict {
     if let Some(point) = cheapest(grid, points, summaries) {
         let cheaper = cheaper_chance(grid, points, summaries, model, tolerance);
-        return SampledVerdict::Cheapest { point, cheaper };
+        let measured = summaries[point].ratios.len();
+        return SampledVerdict::Cheapest {
+            point,
+            cheaper,
+            measured,
+        };
     }
     match broken_throughout(grid, points, summaries) {
         true => SampledVerdict::Unreachable,
         false => SampledVerdict::NotFound,
     }
+}
+
+/// An answer that was measured less than `1 + confirmations` times. Of many points that are measured once, the cheapest
+/// that kept the promises is more likely than any other to have kept them by luck.
+pub fn unconfirmed(
+    grid: &SampleGrid,
+    records: &[PointRecord],
+    confirmations: u32,
+) -> Option<CampaignTurn> {
+    let summaries = summaries(grid, records);
+    let conditions = grid.conditions().into_iter();
+    let mut cheapest = conditions.filter_map(|points| cheapest(grid, &points, &summaries));
+    let point = cheapest.find(|point| {
+        let summary = &summaries[*point];
+        summary.failures < MOST_FAILURES && summary.ratios.len() <= confirmations as usize
+    });
+    point.map(CampaignTurn::of_point)
 }
 
 /// The point with the least share that kept the promises; of several the one with the least ratio.

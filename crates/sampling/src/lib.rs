@@ -24,7 +24,7 @@ mod turn;
 pub use adaptive::AdaptiveDesign;
 pub use answer::{
     ConditionAnswer, FittestPeriod, MarginalCost, PointSummary, SampledVerdict, answers,
-    marginal_costs, measured_ratios, summaries,
+    marginal_costs, measured_ratios, summaries, unconfirmed,
 };
 pub use grid::{AxisScale, MOST_POINTS, SampleGrid, number};
 pub use metric::{MetricFault, ReportAddress, ReportedMetric, SINCE};

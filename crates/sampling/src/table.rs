@@ -46,6 +46,11 @@ pub struct SamplingCampaign {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 100), extend("default" = 1))]
     pub repeats: u32,
+    /// The number of times that an answer is measured again before it counts: of many points that were measured once, the
+    /// cheapest that kept the promises is more likely than others to have kept them by luck. 0 for none.
+    #[serde(default = "one")]
+    #[schemars(range(min = 0, max = 100), extend("default" = 1))]
+    pub confirmations: u32,
     /// The number of measurements between two of the control point, which shows a host that drifts; 0 for none. The control
     /// point is in the middle of all axes.
     #[serde(default = "eight")]
@@ -137,6 +142,7 @@ impl Default for SamplingCampaign {
             axes: BTreeMap::new(),
             metrics: BTreeMap::new(),
             repeats: one(),
+            confirmations: one(),
             control_distance: eight(),
             warm_up: one_second(),
             least_time: five_seconds(),

@@ -233,34 +233,8 @@ backwards = { command = ["echo", "-5"] }
     bench.assert_clean("shop-web");
 }
 
-/// The request `ready` is answered with an error until the application has what it needs.
-#[test]
-fn a_campaign_begins_when_the_application_is_ready() {
-    let Some(bench) = place("samples::ready", "") else {
-        return;
-    };
-    let server = r#"
-import http.server
-
-class Shop(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    asked = 0
-
-    def do_GET(self):
-        if self.path == "/ready":
-            Shop.asked += 1
-            status = 200 if Shop.asked > 3 else 503
-        else:
-            status = 200 if Shop.asked > 3 else 500
-        self.send_response(status)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
-
-http.server.ThreadingHTTPServer(("127.0.0.1", PORT), Shop).serve_forever()
-"#;
+/// Writes a description of two points with a web server of its own in place of the synthetic one.
+fn place_web_server(bench: &Bench, server: &str) {
     let port = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap().port()
@@ -284,6 +258,39 @@ http.server.ThreadingHTTPServer(("127.0.0.1", PORT), Shop).serve_forever()
         )
         .replace("share = \"30..80/25\"", "share = \"80\"");
     bench.write("shop.toml", &text);
+}
+
+/// The request `ready` is answered with an error until the application has what it needs.
+#[test]
+fn a_campaign_begins_when_the_application_is_ready() {
+    let Some(bench) = place("samples::ready", "") else {
+        return;
+    };
+    place_web_server(
+        &bench,
+        r#"
+import http.server
+
+class Shop(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    asked = 0
+
+    def do_GET(self):
+        if self.path == "/ready":
+            Shop.asked += 1
+            status = 200 if Shop.asked > 3 else 503
+        else:
+            status = 200 if Shop.asked > 3 else 500
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+http.server.ThreadingHTTPServer(("127.0.0.1", PORT), Shop).serve_forever()
+"#,
+    );
     let ended = sample(&bench, &[]).expect(0, &[]);
     let document: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(
@@ -293,5 +300,50 @@ http.server.ThreadingHTTPServer(("127.0.0.1", PORT), Shop).serve_forever()
     );
     let mut refused = records(bench.path()).into_iter();
     assert!(refused.all(|one| one["services"]["web"]["refused"] == 0));
+    bench.assert_clean("shop-web");
+}
+
+/// A server that stops answering has no result at that point, and is started anew for the next one.
+#[test]
+fn an_application_that_gets_stuck_is_started_anew() {
+    let Some(bench) = place("samples::stuck", "") else {
+        return;
+    };
+    place_web_server(
+        &bench,
+        r#"
+import http.server, pathlib, threading
+
+first_life = not pathlib.Path("lived").exists()
+pathlib.Path("lived").touch()
+
+class Shop(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    asked = 0
+
+    def do_GET(self):
+        Shop.asked += 1
+        if first_life and Shop.asked > 60:
+            threading.Event().wait()
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+http.server.ThreadingHTTPServer(("127.0.0.1", PORT), Shop).serve_forever()
+"#,
+    );
+    sample(&bench, &[]).expect(0, &["web is stuck"]);
+    let records = records(bench.path());
+    let flags = |record: &Value| record["flags"].to_string();
+    assert!(flags(&records[0]).contains("failed"), "{}", records[0]);
+    assert!(
+        records[1..]
+            .iter()
+            .all(|record| !flags(record).contains("failed")),
+        "{records:?}"
+    );
     bench.assert_clean("shop-web");
 }

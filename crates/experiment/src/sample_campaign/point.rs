@@ -1,11 +1,13 @@
 //! One measurement of a point: reserve, warm up, measure in slices, take back.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use tailbound_linux::clock::cpu_time_of_process;
 use tailbound_linux::process::{resident_bytes, with_descendants};
 use tailbound_measurement::Measurement;
-use tailbound_sampling::{CampaignTurn, PointFlag, PointRecord, SamplingCampaign};
+use tailbound_model::LoadedDescription;
+use tailbound_sampling::{CampaignTurn, PointFlag, PointRecord, SamplingCampaign, SamplingDesign};
 use tailbound_time::Duration;
 
 use super::plan::PlannedPoint;
@@ -24,6 +26,13 @@ const MOST_SLICES: u64 = 64;
 /// The share of a slice that runs before it counts, of those after the first: a load that begins anew finds the
 /// application warm, and its queue empty.
 const LATER_WARM_UP: f64 = 0.2;
+
+/// How long it is waited for an answer before it is looked whether the application works at all.
+const LOOKED_FOR: Duration = Duration::from_secs(5);
+/// An application that uses less than this part of one CPU does not work off a queue.
+const IDLE_PART: u64 = 50;
+/// How often it is looked: a queue may take so long as it is several times a usual point.
+const MOST_LOOKS: u64 = 24;
 
 /// `PointRun` measures one point of a campaign.
 pub(super) struct PointRun<'a> {
@@ -100,6 +109,7 @@ impl<'a> PointRun<'a> {
         if let Err(ended) = testbed.check_alive() {
             fail(&mut record, PointFlag::Failed, ended.to_string());
         }
+        self.check_stuck(testbed, &mut record);
         match (loss, released) {
             (Some(loss), _) => fail(&mut record, PointFlag::LostReservation, loss),
             (None, Err(error)) => {
@@ -110,10 +120,45 @@ impl<'a> PointRun<'a> {
         Ok(MeasuredPoint { record, slices })
     }
 
+    /// Tells a service that is stuck from one whose reservation is too little: the latter works off what has queued, now
+    /// without load and without a reservation.
+    fn check_stuck(&self, testbed: &mut Testbed<'_>, record: &mut PointRecord) {
+        let results = record.services.iter();
+        let unanswered = results.filter(|(_, result)| result.unanswered > 0);
+        let names: Vec<String> = unanswered.map(|(name, _)| name.clone()).collect();
+        for name in names {
+            if let Some(why) = self.stuck(testbed, &name) {
+                fail(record, PointFlag::Failed, why);
+            }
+        }
+    }
+
+    /// Why a service counts as stuck: it does not answer, and the application does not work, or works for too long.
+    fn stuck(&self, testbed: &mut Testbed<'_>, name: &str) -> Option<String> {
+        let mut used = cpu_time(testbed, &self.planned.loaded);
+        for _ in 0..MOST_LOOKS {
+            let error = testbed
+                .check_answers(name, LOOKED_FOR, self.stop)
+                .err()
+                .filter(|_| !self.stop.load(Ordering::SeqCst))?;
+            let before = std::mem::replace(&mut used, cpu_time(testbed, &self.planned.loaded));
+            if used.saturating_sub(before) < LOOKED_FOR.scaled_down(1, IDLE_PART) {
+                return Some(format!(
+                    "{name} is stuck: without load, too, it does not answer and uses no CPU time; {error}"
+                ));
+            }
+        }
+        let waited = LOOKED_FOR.scaled_up(MOST_LOOKS, 1);
+        Some(format!(
+            "{name} does not answer within {waited} without load"
+        ))
+    }
+
     fn wanted(&self) -> WantedPrecision {
         WantedPrecision {
             precision: self.campaign.precision.0 / 100.0,
             confidence: self.campaign.confidence.probability(),
+            verdict_suffices: self.campaign.design == SamplingDesign::Adaptive,
         }
     }
 
@@ -235,21 +280,34 @@ fn fail(record: &mut PointRecord, flag: PointFlag, why: String) {
 }
 
 /// The memory of the processes of each domain that was started, in bytes.
-fn memory(
+fn memory(testbed: &mut Testbed<'_>, loaded: &LoadedDescription) -> BTreeMap<String, u64> {
+    let of_each = processes(testbed, loaded).into_iter();
+    let bytes = of_each.map(|(name, pids)| {
+        let bytes = pids.iter().filter_map(|pid| resident_bytes(*pid).ok());
+        (name, bytes.sum())
+    });
+    bytes.filter(|(_, bytes)| *bytes > 0).collect()
+}
+
+/// The CPU time that the processes of the application have used.
+fn cpu_time(testbed: &mut Testbed<'_>, loaded: &LoadedDescription) -> Duration {
+    let all = processes(testbed, loaded).into_values().flatten();
+    let times = all.filter_map(|pid| cpu_time_of_process(pid).ok());
+    times.fold(Duration::ZERO, Duration::saturating_add)
+}
+
+/// The processes of each domain that was started and runs through the campaign.
+fn processes(
     testbed: &mut Testbed<'_>,
-    loaded: &tailbound_model::LoadedDescription,
-) -> BTreeMap<String, u64> {
-    let mut memory = BTreeMap::new();
+    loaded: &LoadedDescription,
+) -> BTreeMap<String, BTreeSet<u32>> {
+    let mut processes = BTreeMap::new();
     for name in loaded.description.domains.keys() {
-        let Ok(programs) = testbed.resident(name) else {
-            continue;
-        };
-        let first: BTreeSet<u32> = programs.started().into_iter().collect();
-        let all = with_descendants(&first).unwrap_or(first);
-        let bytes: u64 = all.iter().filter_map(|pid| resident_bytes(*pid).ok()).sum();
-        if bytes > 0 {
-            memory.insert(name.clone(), bytes);
+        if let Ok(programs) = testbed.resident(name) {
+            let first: BTreeSet<u32> = programs.started().into_iter().collect();
+            let all = with_descendants(&first).unwrap_or(first);
+            processes.insert(name.clone(), all);
         }
     }
-    memory
+    processes
 }

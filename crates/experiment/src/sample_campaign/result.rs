@@ -102,6 +102,8 @@ pub struct ReservationAnswer {
     /// The probability that less would do, by more than the tolerance; none where every point was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chance_of_cheaper: Option<f64>,
+    /// How often the reservation of the answer was measured; 0 without one.
+    pub measured: usize,
     /// The fittest of the measured periods at each share.
     pub fittest_periods: Vec<PeriodAnswer>,
 }
@@ -369,10 +371,14 @@ impl SampledCampaign {
     }
 
     fn answer(&self, answer: &ConditionAnswer) -> ReservationAnswer {
-        let (outcome, point, chance_of_cheaper) = match answer.verdict {
-            SampledVerdict::Cheapest { point, cheaper } => ("cheapest", Some(point), cheaper),
-            SampledVerdict::Unreachable => ("unreachable", None, None),
-            SampledVerdict::NotFound => ("not-found", None, None),
+        let (outcome, point, chance_of_cheaper, measured) = match answer.verdict {
+            SampledVerdict::Cheapest {
+                point,
+                cheaper,
+                measured,
+            } => ("cheapest", Some(point), cheaper, measured),
+            SampledVerdict::Unreachable => ("unreachable", None, None, 0),
+            SampledVerdict::NotFound => ("not-found", None, None, 0),
         };
         let fittest = answer.fittest.iter().map(|fittest| PeriodAnswer {
             point: self.values(fittest.point),
@@ -385,6 +391,7 @@ impl SampledCampaign {
             share_percent: point.and_then(|point| self.grid.share(point)),
             reservations: point.map_or_else(BTreeMap::new, |point| self.reservations(point)),
             chance_of_cheaper,
+            measured,
             fittest_periods: fittest.collect(),
         }
     }
@@ -411,7 +418,12 @@ impl SampledCampaign {
             true => "as described".to_owned(),
             false => condition.join(" "),
         };
-        let SampledVerdict::Cheapest { point, cheaper } = answer.verdict else {
+        let SampledVerdict::Cheapest {
+            point,
+            cheaper,
+            measured,
+        } = answer.verdict
+        else {
             let outcome = match answer.verdict {
                 SampledVerdict::Unreachable => "unreachable: broken at the highest share, measured",
                 _ => "no measured point kept the promises",
@@ -432,7 +444,10 @@ impl SampledCampaign {
             .collect();
         TableSummary {
             condition,
-            outcome: "kept".to_owned(),
+            outcome: match measured {
+                1 => "kept, once".to_owned(),
+                times => format!("kept, {times} times"),
+            },
             reservation: each.join(", "),
             share: self
                 .grid

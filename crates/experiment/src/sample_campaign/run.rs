@@ -7,6 +7,7 @@ use tailbound_linux::clock::Monotonic;
 use tailbound_model::{InputFiles, LoadedDescription, Variant};
 use tailbound_sampling::{
     AdaptiveDesign, CampaignTurn, PointFlag, PointRecord, SamplingDesign, factorial_turns,
+    unconfirmed,
 };
 use tailbound_sweep::UnitJournal;
 use tailbound_time::{Clock, Duration};
@@ -190,9 +191,11 @@ impl CampaignRun<'_> {
         if self.stop.load(Ordering::SeqCst) {
             return Err(CampaignEnd::Stopped);
         }
+        let confirmations = self.plan.campaign.confirmations;
         let turn = self
             .design
             .next(&self.records)
+            .or_else(|| unconfirmed(&self.plan.grid, &self.records, confirmations))
             .ok_or(CampaignEnd::Complete)?;
         let budget = self.options.time_budget.or(self.plan.campaign.time_budget);
         match budget {
@@ -356,7 +359,7 @@ impl CampaignRun<'_> {
                 0 => guess.as_secs_f64(),
                 _ => spent / finished as f64,
             };
-            pace * (count - finished) as f64
+            pace * count.saturating_sub(finished) as f64
         });
         let left = match (by_time, by_count) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -366,6 +369,7 @@ impl CampaignRun<'_> {
         let of_all = self
             .design
             .count()
+            .filter(|count| finished < *count)
             .map_or(String::new(), |count| format!(" of {count}"));
         let left = left.map_or(String::new(), |left| format!(", {} left", in_minutes(left)));
         ExperimentStep {

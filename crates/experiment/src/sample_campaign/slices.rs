@@ -15,8 +15,9 @@ const TREND_BATCHES: usize = 20;
 /// latencies of a queue depend on each other, and rise for a while by themselves.
 const TREND_FACTOR: f64 = 1.3;
 const TREND_CHANCE: f64 = 1e-4;
-/// A quantile this many times above its limit needs no narrow interval: the promise is broken.
-const FAR_ABOVE: f64 = 2.0;
+/// A quantile this many times above its limit needs no narrow interval: the promise is broken. Where the verdict is all that
+/// is wanted, neither does one so many times below.
+const FAR_AWAY: f64 = 2.0;
 
 /// `ServiceSlices` are the measurements of one service at a point.
 pub(super) struct ServiceSlices<'a> {
@@ -36,6 +37,8 @@ pub(super) struct WantedPrecision {
     pub precision: f64,
     /// The confidence, between 0 and 1.
     pub confidence: f64,
+    /// Whether the verdict of a promise is enough, however wide the interval is.
+    pub verdict_suffices: bool,
 }
 
 impl<'a> ServiceSlices<'a> {
@@ -135,8 +138,11 @@ impl<'a> ServiceSlices<'a> {
             let Some(quantile) = promise.quantile else {
                 return true;
             };
-            let far = promise.limit.as_secs_f64() * FAR_ABOVE;
-            quantile.low.as_secs_f64() > far || half_width(&quantile) <= wanted.precision
+            let limit = promise.limit.as_secs_f64();
+            let is_far_below = |high: Duration| high.as_secs_f64() * FAR_AWAY < limit;
+            quantile.low.as_secs_f64() > limit * FAR_AWAY
+                || half_width(&quantile) <= wanted.precision
+                || wanted.verdict_suffices && quantile.high.is_some_and(is_far_below)
         })
     }
 
