@@ -181,7 +181,8 @@ pub fn unconfirmed(
     point.map(CampaignTurn::of_point)
 }
 
-/// The point with the least share that kept the promises; of several the one with the least ratio.
+/// The point with the least share that kept the promises; of several the one that was measured most often, and of those the
+/// one with the least ratio.
 pub(crate) fn cheapest(
     grid: &SampleGrid,
     points: &[usize],
@@ -192,12 +193,20 @@ pub(crate) fn cheapest(
         outcome == Some(PromiseOutcome::Kept)
     });
     let cost = |point: &usize| {
-        let ratio = summaries[*point].ratio().unwrap_or(f64::INFINITY);
-        (grid.share(*point).unwrap_or(0.0), ratio)
+        let summary = &summaries[*point];
+        let ratio = summary.ratio().unwrap_or(f64::INFINITY);
+        (
+            grid.share(*point).unwrap_or(0.0),
+            summary.ratios.len(),
+            ratio,
+        )
     };
     kept.min_by(|one, other| {
         let (one, other) = (cost(one), cost(other));
-        one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1))
+        let by_share = one.0.total_cmp(&other.0);
+        by_share
+            .then(other.1.cmp(&one.1))
+            .then(one.2.total_cmp(&other.2))
     })
 }
 

@@ -4,7 +4,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tailbound_sampling::{
     AdaptiveDesign, PointFlag, PointRecord, PromiseOutcome, ResponseModel, SampleGrid,
-    SampledVerdict, answers, measured_ratios, summaries,
+    SampledVerdict, answers, measured_ratios, summaries, unconfirmed,
 };
 use tailbound_time::Duration;
 
@@ -200,6 +200,42 @@ fn the_models_intervals_cover_points_of_an_application_that_were_held_out() {
     }
     let share = f64::from(covered) / f64::from(all);
     assert!((0.85..=0.95).contains(&share), "{share} of {all}");
+}
+
+/// The cheapest of many points had luck, which a second measurement shows; then the next cheapest is the answer.
+#[test]
+fn an_answer_is_measured_again_before_it_counts() {
+    struct OnceLucky;
+    impl Application for OnceLucky {
+        fn quantile(&self, grid: &SampleGrid, point: usize, measurement: u64) -> f64 {
+            let share = grid.share(point).unwrap();
+            let is_lucky = share > 30.0 && measurement == 0;
+            if share > 50.0 || is_lucky { 0.05 } else { 0.2 }
+        }
+        fn limit(&self) -> f64 {
+            0.1
+        }
+        fn half_width(&self) -> f64 {
+            0.05
+        }
+    }
+    let grid = grid(&["share=20..90/20", "period=10ms,20ms"]);
+    let mut records: Vec<PointRecord> = (0..grid.len())
+        .map(|point| measure(&OnceLucky, &grid, point, 0))
+        .collect();
+    assert_eq!(unconfirmed(&grid, &records, 0), None);
+    let mut again = Vec::new();
+    while let Some(turn) = unconfirmed(&grid, &records, 1) {
+        again.push(grid.share(turn.point).unwrap());
+        records.push(measure(&OnceLucky, &grid, turn.point, 1));
+    }
+    // Both periods at 40% had luck; at 60% the first that is measured again is the answer.
+    assert_eq!(again, [40.0, 40.0, 60.0]);
+    let verdict = answers(&grid, &records, None, TOLERANCE)[0].verdict;
+    assert!(
+        matches!(verdict, SampledVerdict::Cheapest { point, measured: 2, .. } if grid.share(point) == Some(60.0)),
+        "{verdict:?}"
+    );
 }
 
 #[test]

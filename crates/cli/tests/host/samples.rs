@@ -112,11 +112,11 @@ fn a_short_campaign_finds_the_cheapest_reservation() {
     let (budget, period) = (&reservation["budget_ns"], &reservation["period_ns"]);
     assert_eq!(budget.as_u64().unwrap() * 10, period.as_u64().unwrap() * 3);
     // Six points, and the control point at the beginning, after four, and at the end.
-    assert_eq!(document["measurements"], 9);
-    assert_data_set(&bench.path().join("out"), 9);
+    assert_eq!(document["measurements"], 10);
+    assert_data_set(&bench.path().join("out"), 10);
     // The folder has every point: nothing is measured again.
     let before = records(bench.path());
-    sample(&bench, &[]).expect(0, &["9 points are in out already"]);
+    sample(&bench, &[]).expect(0, &["10 points are in out already"]);
     assert_eq!(records(bench.path()), before);
     bench.write("shop.toml", &SHOP.replace("CHANGE", "repeats = 2"));
     sample(&bench, &[]).expect(1, &["the points of another description"]);
@@ -138,9 +138,9 @@ fn a_killed_campaign_goes_on_where_it_was() {
     assert!(kept.len() >= 2);
     let ended = sample(&bench, &[]).expect(0, &[]);
     let document: Value = serde_json::from_str(&ended.out).unwrap();
-    assert_eq!(document["measurements"], 9);
+    assert_eq!(document["measurements"], 10);
     assert_eq!(records(bench.path())[..kept.len()], kept[..]);
-    assert_data_set(&bench.path().join("out"), 9);
+    assert_data_set(&bench.path().join("out"), 10);
     bench.assert_clean("shop-web");
 }
 
@@ -216,9 +216,9 @@ backwards = { command = ["echo", "-5"] }
     let ended = sample(&bench, &[]).expect(
         0,
         &[
-            "metric \"backwards\" has no value at 9 of 9 measurements",
+            "metric \"backwards\" has no value at 10 of 10 measurements",
             "the value -5 is negative",
-            "9 of 9 measurements are marked odd-metric",
+            "10 of 10 measurements are marked odd-metric",
         ],
     );
     let document: Value = serde_json::from_str(&ended.out).unwrap();
@@ -229,7 +229,7 @@ backwards = { command = ["echo", "-5"] }
         assert_eq!(record["metrics"]["answers"], 1.0, "{record}");
         assert!(record["metrics"].get("backwards").is_none());
     }
-    assert_data_set(&bench.path().join("out"), 9);
+    assert_data_set(&bench.path().join("out"), 10);
     bench.assert_clean("shop-web");
 }
 
