@@ -28,9 +28,20 @@ from . import _native
 from ._native import AnalysisError
 from ._optional import need
 from ._plots import Curve, Picture
+from ._sample_campaigns import CampaignPart, sample
+from ._sample_pictures import (
+    average,
+    grouped_columns,
+    latency_curves,
+    matching_rows,
+    need_column,
+    quantile_curves,
+    surface,
+    titled,
+)
 from ._times import refuse
 
-__all__ = ["SampleSet", "read"]
+__all__ = ["CampaignPart", "SampleSet", "read", "sample"]
 
 _READERS: dict[str, Callable[[str], Any]] = {
     "integer": int,
@@ -160,6 +171,111 @@ class SampleSet:
         x_title = f"{x} (ms)" if _is_time(self.columns[x]) else x
         return Picture(x_title, y_title, tuple(curves)).draw(backend, axes)
 
+    def plot_latencies(
+        self,
+        by: str = "share",
+        where: Optional[Mapping[str, str]] = None,
+        service: Optional[str] = None,
+        backend: str = "altair",
+        axes: Any = None,
+    ) -> Any:
+        """The share of requests within a latency, a curve for each value of ``by``, of the first measurement with each
+        value and those of ``where``: ``plot_latencies("services.web.users.count", {"share": "40", "period": "60ms"})``.
+        """
+        need_column(self.columns, by)
+        curves: dict[str, Any] = {}
+        for row in matching_rows(self.columns, where):
+            own = self.columns["service"][row]
+            name = f"{by} {self.columns[by][row]}"
+            if service in (None, own) and name not in curves:
+                curves[name] = self.latencies(self.columns["measurement"][row], own)
+        if not curves:
+            raise refuse(f"no measurement has service {service!r}")
+        return latency_curves(curves, backend, axes)
+
+    def plot_intervals(
+        self,
+        percentile: float,
+        x: str = "share",
+        where: Optional[Mapping[str, str]] = None,
+        backend: str = "altair",
+        axes: Any = None,
+    ) -> Any:
+        """A percentile of the latency over an axis, with the interval of its measurements as a band; averages of several
+        measurements of a point."""
+        need_column(self.columns, x)
+        rows = matching_rows(self.columns, where)
+        prefix = f"p{percentile:g}".replace(".", "_")
+        x_title = f"{x} (ms)" if _is_time(self.columns[x]) else x
+        titles = (x_title, f"{prefix} of the latency (ms)")
+        names = (x, prefix, prefix)
+        places = _places(self.columns[x])
+        return quantile_curves(self.columns, rows, names, places, titles, backend, axes)
+
+    def plot_surface(
+        self,
+        value: str = "mean_ns",
+        x: str = "period",
+        y: str = "share",
+        where: Optional[Mapping[str, str]] = None,
+    ) -> Any:
+        """A column over two axes, a cell for each pair of values that was measured (an ``altair`` chart). A frame
+        marks the answer, if it has the values of ``where``."""
+        for name in (value, x, y):
+            need_column(self.columns, name)
+        rows = matching_rows(self.columns, where)
+        chosen = self._answers(where)
+        groups: dict[tuple[str, str], list[int]] = {}
+        for row in rows:
+            groups.setdefault((self.columns[x][row], self.columns[y][row]), []).append(row)
+        cells: list[dict[str, Any]] = []
+        for (at_x, at_y), own in groups.items():
+            mean = average(self.columns, own, value)
+            if mean is not None:
+                is_chosen = {x: at_x, y: at_y} in chosen
+                cells.append({"x": at_x, "y": at_y, "value": mean, "chosen": is_chosen})
+        orders = (_in_order([one["x"] for one in cells]), _in_order([one["y"] for one in cells]))
+        return surface(cells, orders, (x, y, titled(value)))
+
+    def plot_columns(
+        self,
+        value: str = "mean_ns",
+        groups: str = "period",
+        columns: str = "share",
+        by: Optional[str] = None,
+        where: Optional[Mapping[str, str]] = None,
+    ) -> Any:
+        """A column of the data set as columns of a picture (an ``altair`` chart): a group for each value of ``groups``,
+        in it one for each value of ``columns``, in the colour of the value of ``by``."""
+        for name in (value, groups, columns, *([by] if by is not None else [])):
+            need_column(self.columns, name)
+        rows: dict[tuple[str, str, str], list[int]] = {}
+        for row in matching_rows(self.columns, where):
+            series = "all" if by is None else f"{by} {self.columns[by][row]}"
+            key = (self.columns[groups][row], self.columns[columns][row], series)
+            rows.setdefault(key, []).append(row)
+        bars: list[dict[str, Any]] = []
+        for (group, column, series), own in rows.items():
+            mean = average(self.columns, own, value)
+            if mean is not None:
+                name = f"{columns} {column}, {series}"
+                bars.append({"x": group, "column": name, "series": series, "value": mean})
+        order = _in_order([bar["x"] for bar in bars])
+        return grouped_columns(bars, order, (groups, titled(value), columns, by or ""))
+
+    def _answers(self, where: Optional[Mapping[str, str]]) -> list[dict[str, str]]:
+        """Share and period of the answers in conditions that have these values."""
+        answers = []
+        for answer in self.answers.get("answers", []):
+            wanted = {key: text for key, text in (where or {}).items() if key in answer["condition"]}
+            is_meant = all(answer["condition"][key] == text for key, text in wanted.items())
+            reservations = list(answer.get("reservations", {}).values())
+            if not is_meant or "share_percent" not in answer or not reservations:
+                continue
+            period = _native.format_duration(reservations[0]["period_ns"])
+            answers.append({"share": f"{answer['share_percent']:g}", "period": period})
+        return answers
+
     def _metadata(self, name: str) -> dict[str, str]:
         metadata = {"title": self.titles[name]}
         if name.endswith("_ns"):
@@ -210,3 +326,10 @@ def _places(values: list[Any]) -> dict[Any, float]:
     except (TypeError, ValueError):
         order = list(dict.fromkeys(values))
         return {value: float(place) for place, value in enumerate(order)}
+
+
+def _in_order(values: list[str]) -> list[str]:
+    """The different values in ascending order, or as they come if they are words."""
+    different = list(dict.fromkeys(values))
+    places = _places(different)
+    return sorted(different, key=lambda value: places[value])

@@ -92,3 +92,37 @@ def test_columns_and_folders_that_are_not_there_are_refused(folder: Path, tmp_pa
         samples.plot(where={"share": "99"})
     with pytest.raises(AnalysisError, match="is no data set"):
         sampling.read(tmp_path / "none")
+
+
+def test_pictures_of_a_campaign_are_drawn_from_its_columns(folder: Path) -> None:
+    answer = {
+        "condition": {},
+        "share_percent": 40.0,
+        "reservations": {"web": {"budget_ns": 8_000_000, "period_ns": 20_000_000}},
+    }
+    (folder / "answers.json").write_text(json.dumps({"answers": [answer]}))
+    samples = sampling.read(folder)
+    surface = samples.plot_surface().to_dict()
+    cells = next(iter(surface["datasets"].values())) if "datasets" in surface else surface["data"]
+    cells = cells["values"] if isinstance(cells, dict) else cells
+    assert len(cells) == 6
+    assert [cell for cell in cells if cell["chosen"]] == [
+        {"x": "20ms", "y": "40", "value": pytest.approx(20.0005), "chosen": True}
+    ]
+    bars = samples.plot_columns(by="share").to_dict()
+    assert bars["mark"]["type"] == "bar" and bars["encoding"]["x"]["sort"] == ["10ms", "20ms", "40ms"]
+    axes: Any = samples.plot_latencies(where={"share": "20", "period": "10ms"}, backend="matplotlib")
+    assert list(axes.lines[0].get_ydata()) == [0.5, 1.0]
+    with pytest.raises(AnalysisError, match="no column 'p95_ns'"):
+        samples.plot_intervals(95)
+
+
+def test_intervals_of_a_percentile_are_a_band(folder: Path) -> None:
+    samples = sampling.read(folder)
+    rows = len(samples.columns["mean_ns"])
+    for name, value in (("p95_ns", 20), ("p95_low_ns", 15), ("p95_high_ns", 30)):
+        samples.columns[name] = [value * 1_000_000] * rows
+    axes: Any = samples.plot_intervals(95, where={"period": "20ms"}, backend="matplotlib")
+    assert [line.get_label() for line in axes.lines] == ["interval", "p95"]
+    assert list(axes.lines[0].get_ydata()) == [30.0, 30.0]
+    assert list(axes.lines[1].get_xdata()) == [20.0, 40.0]

@@ -1,20 +1,15 @@
 //! One request for a report, and its answer.
 
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
-use std::time::{Duration as Pause, Instant as Moment, SystemTime};
+use std::time::SystemTime;
 
 use tailbound_balance::{BalancedApplication, HoldReason, LevelReport, SourceAddress, report};
-use tailbound_linux::control_socket::connect_within;
+use tailbound_measurement::{ReportRequest, ReportRequestError, ReportSocket, fetch_report};
 use tailbound_time::Duration;
 
-/// The longest answer that is read.
+/// The longest answer that is read, in bytes.
 const LONGEST_ANSWER: usize = 256 * 1024;
 /// Why there is no answer, where the application may be overloaded.
 const NOT_IN_TIME: &str = "not in time";
-/// The most headers of an answer.
-const MOST_HEADERS: usize = 64;
 
 /// Asks an application for its report.
 ///
@@ -25,16 +20,8 @@ pub fn level_report(
     answer_within: Duration,
     stale_after: Duration,
 ) -> Result<LevelReport, HoldReason> {
-    let deadline = Moment::now() + Pause::from_nanos(answer_within.as_nanos());
-    let answer = ask(application, deadline).map_err(|error| {
-        let is_late = [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock].contains(&error.kind());
-        HoldReason::NoAnswer(if is_late {
-            NOT_IN_TIME.to_owned()
-        } else {
-            error.to_string()
-        })
-    })?;
-    let body = body(&answer)?;
+    let body = ask(application, answer_within)?;
+    let body = body.as_slice();
     match (application.source(), &application.metric) {
         (Ok(SourceAddress::Prometheus { .. }), _) => {
             report::from_query(body, unix_seconds(), stale_after).map(LevelReport::from)
@@ -55,44 +42,48 @@ fn unix_seconds() -> f64 {
     since.map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// All bytes of the answer, head and body.
-fn ask(application: &BalancedApplication, deadline: Moment) -> io::Result<Vec<u8>> {
-    let accept = if application.metric.is_some() {
-        "text/plain"
-    } else {
-        "application/json"
+/// The body of the answer.
+fn ask(application: &BalancedApplication, within: Duration) -> Result<Vec<u8>, HoldReason> {
+    let accept = match application.metric {
+        Some(_) => "text/plain",
+        None => "application/json",
     };
-    let left = left(deadline)?;
-    match application.source().map_err(io::Error::other)? {
-        SourceAddress::Http { address, path } => {
-            let stream = TcpStream::connect_timeout(&address, left)?;
-            converse(
-                stream,
-                &request(&path, &address.to_string(), accept),
-                deadline,
-            )
-        }
-        SourceAddress::Unix { socket, path } => {
-            let limit = Duration::from_nanos(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
-            let stream = connect_within(&socket, limit)?;
-            converse(stream, &request(&path, "localhost", accept), deadline)
-        }
+    let source = application.source();
+    let source = source.map_err(|error| HoldReason::NoAnswer(error.to_string()))?;
+    let (socket, host, path) = match &source {
+        SourceAddress::Http { address, path } => (
+            ReportSocket::Tcp(std::slice::from_ref(address)),
+            address.to_string(),
+            path.clone(),
+        ),
+        SourceAddress::Unix { socket, path } => (
+            ReportSocket::Unix(socket),
+            "localhost".to_owned(),
+            path.clone(),
+        ),
         SourceAddress::Prometheus { address } => {
             let query = escaped(application.query.as_deref().unwrap_or_default());
-            let path = format!("/api/v1/query?query={query}");
-            let stream = TcpStream::connect_timeout(&address, left)?;
-            converse(
-                stream,
-                &request(&path, &address.to_string(), accept),
-                deadline,
+            (
+                ReportSocket::Tcp(std::slice::from_ref(address)),
+                address.to_string(),
+                format!("/api/v1/query?query={query}"),
             )
         }
-    }
-}
-
-/// HTTP/1.0, so that no answer comes in chunks, and the connection ends with it.
-fn request(path: &str, host: &str, accept: &str) -> String {
-    format!("GET {path} HTTP/1.0\r\nHost: {host}\r\nAccept: {accept}\r\nConnection: close\r\n\r\n")
+    };
+    let request = ReportRequest {
+        socket,
+        tls: None,
+        host: &host,
+        path: &path,
+        accept,
+        within,
+        limit_bytes: LONGEST_ANSWER,
+    };
+    fetch_report(&request).map_err(|error| match error {
+        ReportRequestError::TooLate(_) => HoldReason::NoAnswer(NOT_IN_TIME.to_owned()),
+        ReportRequestError::Connection(error) => HoldReason::NoAnswer(error.to_string()),
+        error => HoldReason::NoReport(error.to_string()),
+    })
 }
 
 /// A query as a part of a URL.
@@ -106,113 +97,13 @@ fn escaped(query: &str) -> String {
     query.bytes().map(escape).collect()
 }
 
-/// A stream whose waits have an end.
-trait TimedStream: Read + Write {
-    fn limit_waits(&self, limit: Pause) -> io::Result<()>;
-}
-
-impl TimedStream for TcpStream {
-    fn limit_waits(&self, limit: Pause) -> io::Result<()> {
-        self.set_write_timeout(Some(limit))?;
-        self.set_read_timeout(Some(limit))
-    }
-}
-
-impl TimedStream for UnixStream {
-    fn limit_waits(&self, limit: Pause) -> io::Result<()> {
-        self.set_write_timeout(Some(limit))?;
-        self.set_read_timeout(Some(limit))
-    }
-}
-
-/// Sends a request and reads until the other side has said all, within the time and the longest answer.
-fn converse(mut stream: impl TimedStream, request: &str, deadline: Moment) -> io::Result<Vec<u8>> {
-    stream.limit_waits(left(deadline)?)?;
-    stream.write_all(request.as_bytes())?;
-    let mut answer = Vec::new();
-    let mut part = [0; 8192];
-    loop {
-        if is_whole(&answer) {
-            return Ok(answer);
-        }
-        stream.limit_waits(left(deadline)?)?;
-        let read = match stream.read(&mut part) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(too_late()),
-            read => read?,
-        };
-        if read == 0 {
-            return Ok(answer);
-        }
-        answer.extend_from_slice(&part[..read]);
-        if answer.len() > LONGEST_ANSWER {
-            return Err(io::Error::other(format!(
-                "the answer is longer than {LONGEST_ANSWER} bytes"
-            )));
-        }
-    }
-}
-
-fn left(deadline: Moment) -> io::Result<Pause> {
-    let left = deadline.saturating_duration_since(Moment::now());
-    if left.is_zero() {
-        Err(too_late())
-    } else {
-        Ok(left)
-    }
-}
-
-fn too_late() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, NOT_IN_TIME)
-}
-
-/// The status and the place of the body in an answer; none while its head is not whole.
-fn head(answer: &[u8]) -> Result<Option<(u16, usize, Option<usize>)>, HoldReason> {
-    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
-    let mut response = httparse::Response::new(&mut headers);
-    let parsed = response
-        .parse(answer)
-        .map_err(|error| HoldReason::NoReport(format!("no HTTP: {error}")))?;
-    let httparse::Status::Complete(begin) = parsed else {
-        return Ok(None);
-    };
-    let length = response
-        .headers
-        .iter()
-        .find(|one| one.name.eq_ignore_ascii_case("content-length"));
-    let length = length.and_then(|one| std::str::from_utf8(one.value).ok()?.trim().parse().ok());
-    Ok(Some((response.code.unwrap_or(0), begin, length)))
-}
-
-/// Whether an answer says how long it is, and is so long.
-fn is_whole(answer: &[u8]) -> bool {
-    let Ok(Some((_, begin, Some(length)))) = head(answer) else {
-        return false;
-    };
-    answer.len() - begin >= length
-}
-
-fn body(answer: &[u8]) -> Result<&[u8], HoldReason> {
-    match head(answer)? {
-        Some((200, begin, Some(length))) if answer.len() - begin < length => {
-            Err(HoldReason::NoReport("the answer ends early".to_owned()))
-        }
-        Some((200, begin, length)) => {
-            let end = length.map_or(answer.len(), |length| begin + length);
-            Ok(&answer[begin..end])
-        }
-        Some((status, ..)) => Err(HoldReason::NoReport(format!("the status is {status}"))),
-        None => Err(HoldReason::NoReport("the answer ends early".to_owned())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::io::{Read, Write};
     use std::net::TcpListener;
     use std::thread;
-
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -263,7 +154,7 @@ mod tests {
     fn a_report_is_asked_for_and_read() {
         let (value, request) = answered(REPORT, |_| {});
         assert_eq!(value, Ok(-500_000));
-        assert!(request.starts_with("GET /level HTTP/1.0\r\n"), "{request}");
+        assert!(request.starts_with("GET /level HTTP/1.1\r\n"), "{request}");
         let (value, request) = answered(b"HTTP/1.0 200 OK\r\n\r\nshop 0.25\n", |one| {
             one.metric = Some("shop".into())
         });
@@ -290,10 +181,9 @@ mod tests {
     fn an_answer_without_end_is_cut() {
         let answer = Box::leak(vec![b'x'; LONGEST_ANSWER * 2].into_boxed_slice());
         answer[..19].copy_from_slice(b"HTTP/1.1 200 OK\r\n\r\n");
-        assert!(matches!(
-            answered(answer, |_| {}).0,
-            Err(HoldReason::NoAnswer(_))
-        ));
+        let (value, _) = answered(answer, |_| {});
+        let reason = value.unwrap_err().to_string();
+        assert!(reason.contains("exceeds the limit"), "{reason}");
     }
 
     #[test]
@@ -330,14 +220,5 @@ mod tests {
             escaped("1 - max(a{b=\"c\"})"),
             "1%20-%20max%28a%7Bb%3D%22c%22%7D%29"
         );
-    }
-
-    proptest! {
-        #[test]
-        fn arbitrary_answers_are_a_body_or_a_reason(answer in prop::collection::vec(any::<u8>(), 0..300), begin in 0_usize..3) {
-            let begins: [&[u8]; 3] = [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n"];
-            let whole = [begins[begin], &answer].concat();
-            let _ = (is_whole(&whole), body(&whole));
-        }
     }
 }

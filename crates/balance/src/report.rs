@@ -3,6 +3,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
+use tailbound_application_report::{SeriesName, metric_samples};
 use tailbound_time::Duration;
 
 use crate::matching_value::{HoldReason, MatchingValue};
@@ -99,8 +100,8 @@ pub fn from_metrics(
     let text =
         std::str::from_utf8(body).map_err(|error| HoldReason::NoReport(error.to_string()))?;
     let name = metric.unwrap_or(USUAL_METRIC);
-    let value = match samples(text, name).as_slice() {
-        [] if metric.is_none() && !samples(text, USUAL_LEVEL_METRIC).is_empty() => {
+    let value = match samples(text, name)?.as_slice() {
+        [] if metric.is_none() && !samples(text, USUAL_LEVEL_METRIC)?.is_empty() => {
             return Err(HoldReason::NoRequest);
         }
         [] => return Err(HoldReason::NoReport(format!("there is no metric {name}"))),
@@ -116,10 +117,10 @@ pub fn from_metrics(
     if metric.is_some() {
         return Ok(report);
     }
-    if let [age] = samples(text, USUAL_AGE_METRIC).as_slice() {
+    if let [age] = samples(text, USUAL_AGE_METRIC)?.as_slice() {
         fresh(parsed(age)?, stale_after)?;
     }
-    if let [level] = samples(text, USUAL_LEVEL_METRIC).as_slice() {
+    if let [level] = samples(text, USUAL_LEVEL_METRIC)?.as_slice() {
         report.service_level = Some(judged_level(parsed(level)?)?);
     }
     Ok(report)
@@ -165,17 +166,12 @@ pub fn from_query(
 }
 
 /// The values of the samples of a metric.
-fn samples<'a>(text: &'a str, metric: &str) -> Vec<&'a str> {
-    let lines = text.lines().filter_map(|line| {
-        let rest = line.trim().strip_prefix(metric)?;
-        let rest = match rest.strip_prefix('{') {
-            Some(labels) => labels.rsplit_once('}')?.1,
-            None if rest.starts_with([' ', '\t']) => rest,
-            None => return None,
-        };
-        rest.split_whitespace().next()
-    });
-    lines.collect()
+fn samples<'a>(text: &'a str, metric: &str) -> Result<Vec<&'a str>, HoldReason> {
+    let series = SeriesName::parse(metric)
+        .ok_or_else(|| HoldReason::NoReport(format!("\"{metric}\" is no name of a metric")))?;
+    let samples =
+        metric_samples(text, &series).map_err(|fault| HoldReason::NoReport(fault.to_string()))?;
+    Ok(samples.into_iter().map(|sample| sample.value).collect())
 }
 
 fn parsed(text: &str) -> Result<f64, HoldReason> {

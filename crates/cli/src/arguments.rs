@@ -55,7 +55,7 @@ pub use modes::{
 pub use program_trace::{LockTraceArguments, TriggerArguments, TriggerRequest};
 pub use reservation::{OptionPlace, ReservationArguments};
 pub use route::RouteArguments;
-pub use sample::SampleArguments;
+pub use sample::{ModelFormName, SampleArguments};
 pub use subject::AnswerSubject;
 pub use trace::{
     ExplainArguments, ThreadJobs, TraceArguments, TraceExportArguments, TraceFileFormat,
@@ -265,6 +265,9 @@ pub struct PredictArguments {
     /// With a FILE: predict by the model of a campaign, the model.json of `tailbound sample`.
     #[arg(long, value_name = "MODEL", requires = "file")]
     pub model: Option<PathBuf>,
+    /// With the model of a campaign: the form that predicts, in place of the one that is nearer to points that were left out.
+    #[arg(long, value_enum, value_name = "FORM", requires = "model")]
+    pub model_form: Option<ModelFormName>,
     /// With a FILE: write each distribution as CSV into this folder.
     #[arg(long, value_name = "DIR", requires = "file")]
     pub export_distributions: Option<PathBuf>,
@@ -401,6 +404,9 @@ pub struct SizeArguments {
     /// With a FILE: the cheapest points of the model of a campaign, the model.json of `tailbound sample`.
     #[arg(long, value_name = "MODEL", requires = "file", conflicts_with_all = ["limit", "slos", "period", "probability", "frame"])]
     pub model: Option<PathBuf>,
+    /// With the model of a campaign: the form that predicts, in place of the one that is nearer to points that were left out.
+    #[arg(long, value_enum, value_name = "FORM", requires = "model")]
+    pub model_form: Option<ModelFormName>,
     /// Of a frame: the step of frames, offsets and lengths of windows.
     #[arg(long, default_value = "500us", requires = "frame")]
     pub grid: Duration,

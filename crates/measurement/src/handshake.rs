@@ -3,26 +3,23 @@
 use std::io;
 use std::task::{Context, Poll, Waker};
 
-use tailbound_linux::clock::Monotonic;
-use tailbound_linux::polling::{Interest, Poller};
 use tailbound_model::HttpVersion;
-use tailbound_time::{Clock, Duration, Instant};
+use tailbound_time::Duration;
 
 use crate::http2::Http2Link;
-use crate::stream::{Socket, Stream};
+use crate::socket_watch::SocketWatch;
+use crate::stream::Stream;
 use crate::tls::{LastingTlsFault, TlsSession};
 
 /// How long a service may take to agree: it may be throttled.
 const AGREEMENT_LIMIT: Duration = Duration::from_secs(10);
-/// The longest wait for one step of it.
-const STEP_LIMIT: Duration = Duration::from_millis(50);
 
 /// Waits for the end of the handshake of TLS, and checks the version of HTTP that was agreed on in it.
 ///
 /// # Errors
 /// Why there is no TLS, or not the version.
 pub(crate) fn await_tls(stream: &mut Stream, version: HttpVersion) -> io::Result<()> {
-    let mut watch = SocketWatch::begin(stream.socket())?;
+    let mut watch = SocketWatch::begin(stream.socket(), AGREEMENT_LIMIT)?;
     while !stream.shake_hands()? {
         watch.wait(stream.socket(), stream.has_unsent())?;
     }
@@ -38,7 +35,7 @@ pub(crate) fn await_tls(stream: &mut Stream, version: HttpVersion) -> io::Result
 /// # Errors
 /// That the service does not speak HTTP/2, or does not answer.
 pub(crate) fn await_settings(link: &mut Http2Link) -> io::Result<()> {
-    let mut watch = SocketWatch::begin(link.socket())?;
+    let mut watch = SocketWatch::begin(link.socket(), AGREEMENT_LIMIT)?;
     let mut ping = link.ping();
     let mut replies = Vec::new();
     loop {
@@ -56,35 +53,5 @@ pub(crate) fn await_settings(link: &mut Http2Link) -> io::Result<()> {
             Poll::Ready(outcome) => return outcome.map_err(io::Error::other),
             Poll::Pending => watch.wait(link.socket(), link.wants_to_write())?,
         }
-    }
-}
-
-/// A wait for one socket, with an end.
-struct SocketWatch {
-    poller: Poller,
-    give_up: Instant,
-}
-
-impl SocketWatch {
-    fn begin(socket: &Socket) -> io::Result<Self> {
-        let poller = Poller::new()?;
-        poller.add(socket, 0, Interest::Read)?;
-        Ok(Self {
-            poller,
-            give_up: Monotonic.now().saturating_add(AGREEMENT_LIMIT),
-        })
-    }
-
-    fn wait(&mut self, socket: &Socket, wants_to_write: bool) -> io::Result<()> {
-        if Monotonic.now() >= self.give_up {
-            let text = format!("no answer within {AGREEMENT_LIMIT}");
-            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
-        }
-        let interest = match wants_to_write {
-            true => Interest::ReadWrite,
-            false => Interest::Read,
-        };
-        self.poller.change(socket, 0, interest)?;
-        self.poller.wait(Some(STEP_LIMIT)).map(drop)
     }
 }

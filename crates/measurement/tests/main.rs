@@ -4,6 +4,7 @@
 mod hostile_service;
 mod message_services;
 mod redis;
+mod reports;
 mod synthetic_service;
 mod testbed;
 mod users;

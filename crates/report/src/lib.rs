@@ -14,6 +14,7 @@ mod bands;
 mod column_stack;
 mod comparison;
 mod documents;
+mod figures;
 mod html;
 mod json;
 mod otlp;
@@ -35,6 +36,11 @@ pub use bands::{BandRun, BandsSection, HistoryNote, RunQuantile, ServiceBand, fo
 pub use column_stack::{StackedColumn, StackedLayer, StackedPicture, render_stacked_svg};
 pub use comparison::{
     Difference, PERCENTILES, PossibleValues, QuantileOrder, QuantilePair, compare, noise_floor,
+};
+pub use figures::{
+    ColumnGroup, ColumnGroupPicture, CurvePicture, CurvePoint, FigurePage, FigureSection,
+    NumberCurve, NumberLevel, PageFigure, SurfaceCell, SurfaceMark, SurfacePicture,
+    render_figures_html,
 };
 pub use html::{
     PredictedService, PredictionPage, SizingGrid, SizingPage, render_html, render_prediction_html,

@@ -60,7 +60,16 @@ pub fn render_svg(plot: &Plot, axis: VerticalAxis, theme: Theme) -> String {
 /// Draws `plot` as an SVG document on a given scale of latencies. An arrow in the legend marks a
 /// series that runs on beyond the right edge of a linear one.
 pub fn render_svg_on(plot: &Plot, axis: VerticalAxis, scale: Scale, theme: Theme) -> String {
-    let palette = theme.palette();
+    draw_plot(plot, axis, scale, &theme.palette())
+}
+
+/// Draws `plot` in the colours of a palette.
+pub(crate) fn draw_plot(
+    plot: &Plot,
+    axis: VerticalAxis,
+    scale: Scale,
+    palette: &Palette,
+) -> String {
     let (shortest, longest) = plot.range(axis, scale);
     let frame = PlotArea {
         axis,
@@ -94,13 +103,13 @@ pub fn render_svg_on(plot: &Plot, axis: VerticalAxis, scale: Scale, theme: Theme
             palette.faint_ink,
         ),
     );
-    vertical_axis(&mut out, &frame, &palette);
-    horizontal_axis(&mut out, &frame, &palette);
+    vertical_axis(&mut out, &frame, palette);
+    horizontal_axis(&mut out, &frame, palette);
     for series in &plot.series {
-        draw(&mut out, series, &frame, &palette);
+        draw(&mut out, series, &frame, palette);
     }
-    mark_promises(&mut out, plot, &frame, &palette);
-    legend(&mut out, plot, &frame, &palette);
+    mark_promises(&mut out, plot, &frame, palette);
+    legend(&mut out, plot, &frame, palette);
     out.push_str("</svg>\n");
     out
 }

@@ -15,6 +15,7 @@ mod normal;
 mod queueing_model;
 mod record;
 mod response_model;
+mod sampled_queue;
 mod steady_state;
 mod table;
 mod table_check;
@@ -27,9 +28,9 @@ pub use answer::{
     marginal_costs, measured_ratios, summaries, unconfirmed,
 };
 pub use grid::{AxisScale, MOST_POINTS, SampleGrid, number};
-pub use metric::{MetricFault, ReportAddress, ReportedMetric, SINCE};
+pub use metric::{MetricFault, ReportedMetric, SINCE};
 pub use model_document::{
-    FittedModel, MODEL_VERSION, ModelQuestionError, PredictedPromise, SampledModel,
+    FittedModel, MODEL_VERSION, ModelQuestionError, PredictedPromise, PromiseModel, SampledModel,
     SampledModelKind, SampledPromise, SampledRatio,
 };
 pub use queueing_model::{QueueLoad, QueuedPoint, QueueingFit, fit_queue};
@@ -37,6 +38,7 @@ pub use record::{
     PointFlag, PointRecord, PromiseOutcome, PromiseRecord, QuantileRecord, ServiceRecord,
 };
 pub use response_model::{ModelCoverage, PredictedRatio, ResponseModel};
+pub use sampled_queue::{ModelForm, SampledQueue};
 pub use steady_state::{RunIn, run_in};
 pub use table::{PERIOD, SHARE, SamplingCampaign, SamplingDesign, described_bandwidth};
 pub use trend::{Trend, trend};

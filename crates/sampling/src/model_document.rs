@@ -8,12 +8,14 @@ use tailbound_time::{Duration, nanoseconds};
 
 use crate::grid::number;
 use crate::record::PointRecord;
-use crate::{PredictedRatio, ResponseModel, SampleGrid};
+use crate::response_model::INTERVAL_LEVEL;
+use crate::sampled_queue::QueueSetting;
+use crate::{
+    ModelCoverage, ModelForm, PredictedRatio, QueueLoad, ResponseModel, SampleGrid, SampledQueue,
+};
 
 /// The version of the document.
 pub const MODEL_VERSION: u32 = 1;
-/// The level of prediction intervals.
-const LEVEL: f64 = 0.9;
 /// A place this far outside of an axis comes from rounding.
 const ROUNDING: f64 = 1e-9;
 /// The greatest logarithm of a ratio in a document, for points without any quantile.
@@ -61,6 +63,9 @@ pub struct SampledPromise {
     pub limit: Duration,
     /// The points.
     pub points: Vec<SampledRatio>,
+    /// The queue that is fitted to the same points, where their loads say what a queue needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<SampledQueue>,
 }
 
 /// The ratio of a measured quantile to its limit.
@@ -98,6 +103,24 @@ pub enum ModelQuestionError {
         /// The service.
         service: String,
     },
+    /// A queue is asked for, and the document has none.
+    #[error(
+        "the model has no queue for a promise of service \"{service}\": its points are too few, or the description states \
+         no rate or number of users; ask the regression"
+    )]
+    NoQueue {
+        /// The service.
+        service: String,
+    },
+    /// The load of a description is none of those of the campaign.
+    #[error(
+        "the load of service \"{service}\" lies outside of those that were measured, so its queue does not know it; \
+         sample there, or ask the regression"
+    )]
+    OtherLoad {
+        /// The service.
+        service: String,
+    },
     /// The question has no value for an axis.
     #[error("the model depends on {key}, and the description has no value there")]
     Missing {
@@ -128,6 +151,23 @@ pub struct PredictedPromise<'a> {
     pub promise: &'a SampledPromise,
     /// The quantile over its limit.
     pub ratio: PredictedRatio,
+    /// The form of the model that predicts it.
+    pub form: ModelForm,
+}
+
+/// `PromiseModel` is what is to be known of the model of a promise.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PromiseModel<'a> {
+    /// The promise.
+    pub promise: &'a SampledPromise,
+    /// The form that predicts.
+    pub form: ModelForm,
+    /// The number of points, and how many of them lie within the intervals that the others predict.
+    pub coverage: Option<ModelCoverage>,
+    /// The factor between measured quantiles and those of the regression, at the median of left-out points.
+    pub regression_error_factor: f64,
+    /// Whether predictions never rise with the share. They may where measurements do.
+    pub is_falling: bool,
 }
 
 impl PredictedPromise<'_> {
@@ -149,6 +189,8 @@ pub struct FittedModel<'a> {
 struct FittedPromise<'a> {
     promise: &'a SampledPromise,
     model: ResponseModel,
+    /// The queue, where it predicts.
+    queue: Option<&'a SampledQueue>,
     /// Whether no measurement contradicts that more of a CPU is never slower.
     is_falling: bool,
 }
@@ -186,6 +228,7 @@ impl SampledModel {
                         percentile: promise.percentile,
                         limit: promise.limit,
                         points: vec![ratio],
+                        queue: None,
                     }),
                 }
             }
@@ -200,11 +243,12 @@ impl SampledModel {
         }
     }
 
-    /// The model, fitted to its points.
+    /// The model, fitted to its points, in one form; if none is wanted, for each promise in the form that is nearer to
+    /// points that were left out.
     ///
     /// # Errors
-    /// The document is of another version, or contradicts itself.
-    pub fn fit(&self) -> Result<FittedModel<'_>, ModelQuestionError> {
+    /// The document is of another version, contradicts itself, or lacks a queue that is wanted.
+    pub fn fit(&self, wanted: Option<ModelForm>) -> Result<FittedModel<'_>, ModelQuestionError> {
         if self.schema_version != MODEL_VERSION {
             let version = self.schema_version;
             return Err(ModelQuestionError::Version { version });
@@ -222,16 +266,35 @@ impl SampledModel {
                 .iter()
                 .map(|one| (grid.place(one.point), one.log_ratio))
                 .collect();
-            let model = ResponseModel::fit(&ratios, LEVEL);
+            let model = ResponseModel::fit(&ratios, INTERVAL_LEVEL);
             let service = promise.service.clone();
             let model = model.ok_or(ModelQuestionError::Empty { service })?;
             promises.push(FittedPromise {
                 promise,
+                queue: chosen_queue(promise, &model, wanted)?,
                 is_falling: !is_contradicted(&grid, promise, &model),
                 model,
             });
         }
         Ok(FittedModel { grid, promises })
+    }
+}
+
+/// The queue of a promise, where it is the form that predicts.
+fn chosen_queue<'a>(
+    promise: &'a SampledPromise,
+    regression: &ResponseModel,
+    wanted: Option<ModelForm>,
+) -> Result<Option<&'a SampledQueue>, ModelQuestionError> {
+    let queue = promise.queue.as_ref();
+    match wanted {
+        Some(ModelForm::Regression) => Ok(None),
+        Some(ModelForm::Queue) if queue.is_none() => {
+            let service = promise.service.clone();
+            Err(ModelQuestionError::NoQueue { service })
+        }
+        Some(ModelForm::Queue) => Ok(queue),
+        None => Ok(queue.filter(|queue| queue.fit.error_factor < regression.error_factor())),
     }
 }
 
@@ -263,29 +326,45 @@ impl<'a> FittedModel<'a> {
         &self.grid
     }
 
-    /// The number of points of each promise, and how many of them lie within the intervals that the others predict.
-    pub fn coverage(&self) -> Vec<Option<crate::ModelCoverage>> {
-        let models = self.promises.iter();
-        models.map(|one| one.model.coverage()).collect()
-    }
-
-    /// For each promise whether its predictions never rise with the share. They may where measurements do.
-    pub fn falling(&self) -> Vec<bool> {
-        self.promises.iter().map(|one| one.is_falling).collect()
+    /// What is to be known of the model of each promise.
+    pub fn promises(&self) -> Vec<PromiseModel<'a>> {
+        let each = self.promises.iter();
+        each.map(|one| PromiseModel {
+            promise: one.promise,
+            form: one.form(),
+            coverage: match one.queue {
+                Some(queue) => queue.fit.coverage(),
+                None => one.model.coverage(),
+            },
+            regression_error_factor: one.model.error_factor(),
+            is_falling: one.is_falling || one.queue.is_some(),
+        })
+        .collect()
     }
 
     /// Predicts every promise at a point of the axes.
     pub fn predict_point(&self, point: usize) -> Vec<PredictedPromise<'a>> {
-        self.predict_place(&self.grid.place(point))
+        let place = self.grid.place(point);
+        let column = self.column(&place);
+        let promises = self.promises.iter();
+        promises
+            .map(|one| {
+                let setting = one
+                    .queue
+                    .and_then(|queue| queue.at_point(&self.grid, point));
+                one.predict(&place, column.as_ref(), setting)
+            })
+            .collect()
     }
 
-    /// Predicts every promise at values of all axes, by key.
+    /// Predicts every promise at values of all axes, by key, and the loads of services, which queues need.
     ///
     /// # Errors
-    /// A value is missing, or lies outside of those that were measured.
+    /// A value is missing, or a value or load lies outside of those that were measured.
     pub fn predict(
         &self,
         values: &BTreeMap<String, String>,
+        loads: &BTreeMap<String, QueueLoad>,
     ) -> Result<Vec<PredictedPromise<'a>>, ModelQuestionError> {
         let axes = self.grid.axes().iter().enumerate();
         let place: Result<Vec<f64>, _> = axes
@@ -307,7 +386,17 @@ impl<'a> FittedModel<'a> {
                 })
             })
             .collect();
-        Ok(self.predict_place(&place?))
+        let place = place?;
+        let column = self.column(&place);
+        let promises = self.promises.iter();
+        promises
+            .map(|one| {
+                let service = &one.promise.service;
+                let load = loads.get(service).copied();
+                let setting = one.queue.map(|queue| queue.at(load, values, service));
+                Ok(one.predict(&place, column.as_ref(), setting.transpose()?))
+            })
+            .collect()
     }
 
     fn place(&self, axis: usize, value: &str) -> Option<f64> {
@@ -324,22 +413,8 @@ impl<'a> FittedModel<'a> {
         }
     }
 
-    fn predict_place(&self, place: &[f64]) -> Vec<PredictedPromise<'a>> {
-        let column = self.column(place);
-        let promises = self.promises.iter();
-        promises
-            .map(|one| PredictedPromise {
-                promise: one.promise,
-                ratio: match &column {
-                    Some((places, at)) if one.is_falling => one.model.predict_falling(places, *at),
-                    _ => one.model.predict(place),
-                },
-            })
-            .collect()
-    }
-
     /// A place among those that differ from it in the share alone, in ascending order of it, and its index.
-    fn column(&self, place: &[f64]) -> Option<(Vec<Vec<f64>>, usize)> {
+    fn column(&self, place: &[f64]) -> Option<PlaceColumn> {
         let axis = self.grid.share_axis()?;
         let mut shares = self.grid.share_places();
         let at = shares.partition_point(|share| *share < place[axis] - ROUNDING);
@@ -358,10 +433,49 @@ impl<'a> FittedModel<'a> {
     }
 }
 
+/// Places that differ in the share alone, in ascending order of it, and the index of one of them.
+type PlaceColumn = (Vec<Vec<f64>>, usize);
+
+impl<'a> FittedPromise<'a> {
+    fn form(&self) -> ModelForm {
+        match self.queue {
+            Some(_) => ModelForm::Queue,
+            None => ModelForm::Regression,
+        }
+    }
+
+    /// The prediction at a place; by the queue, where it predicts and knows the setting.
+    fn predict(
+        &self,
+        place: &[f64],
+        column: Option<&PlaceColumn>,
+        setting: Option<QueueSetting>,
+    ) -> PredictedPromise<'a> {
+        let by_queue = self.queue.zip(setting);
+        let form = match by_queue {
+            Some(_) => ModelForm::Queue,
+            None => ModelForm::Regression,
+        };
+        let ratio = match (by_queue, column) {
+            (Some((queue, setting)), _) => queue.predict(setting, self.promise.limit),
+            (None, Some((places, at))) if self.is_falling => {
+                self.model.predict_falling(places, *at)
+            }
+            (None, _) => self.model.predict(place),
+        };
+        PredictedPromise {
+            promise: self.promise,
+            ratio,
+            form,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::QueueingFit;
 
     fn model() -> SampledModel {
         let axes = ["users=10,20,40", "share=20..80/20"];
@@ -387,6 +501,7 @@ mod tests {
                 percentile: 95.0,
                 limit: Duration::from_millis(100),
                 points: points.collect(),
+                queue: None,
             }],
         }
     }
@@ -394,8 +509,8 @@ mod tests {
     fn ask(model: &SampledModel, users: &str, share: &str) -> Result<f64, ModelQuestionError> {
         let values = [("users", users), ("share", share)];
         let values = values.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let fitted = model.fit()?;
-        let predicted = fitted.predict(&values.into_iter().collect())?;
+        let fitted = model.fit(None)?;
+        let predicted = fitted.predict(&values.into_iter().collect(), &BTreeMap::new())?;
         Ok(predicted[0]
             .latency(predicted[0].ratio.middle)
             .as_millis_f64())
@@ -415,7 +530,9 @@ mod tests {
             "{beyond}"
         );
         assert!(ask(&model, "30", "85").is_err());
-        assert!(model.fit().unwrap().predict(&BTreeMap::new()).is_err());
+        let nothing = BTreeMap::new();
+        let fitted = model.fit(None).unwrap();
+        assert!(fitted.predict(&nothing, &BTreeMap::new()).is_err());
     }
 
     #[test]
@@ -430,31 +547,121 @@ mod tests {
             !latencies_ms.is_sorted_by(|one, other| *one >= other - 1e-9)
         };
         assert!(!rises(&model));
-        assert_eq!(model.fit().unwrap().falling(), [true]);
+        assert!(model.fit(None).unwrap().promises()[0].is_falling);
         // An application that is slower the more it gets, as measured again and again.
         for measured in &mut model.promises[0].points {
             measured.log_ratio = (measured.point % 4) as f64;
         }
         assert!(rises(&model));
-        assert_eq!(model.fit().unwrap().falling(), [false]);
+        assert!(!model.fit(None).unwrap().promises()[0].is_falling);
     }
 
     #[test]
     fn documents_that_contradict_themselves_are_refused() {
         let mut newer = model();
-        newer.schema_version = 2;
+        newer.schema_version = MODEL_VERSION + 1;
         assert!(matches!(
-            newer.fit(),
-            Err(ModelQuestionError::Version { version: 2 })
+            newer.fit(None),
+            Err(ModelQuestionError::Version { .. })
         ));
         let mut outside = model();
         outside.promises[0].points[0].point = 12;
         assert!(matches!(
-            outside.fit(),
+            outside.fit(None),
             Err(ModelQuestionError::Point { point: 12, .. })
         ));
         let mut empty = model();
         empty.promises[0].points.clear();
-        assert!(matches!(empty.fit(), Err(ModelQuestionError::Empty { .. })));
+        assert!(matches!(
+            empty.fit(None),
+            Err(ModelQuestionError::Empty { .. })
+        ));
+    }
+
+    /// A queue of ten to forty users who think for a tenth of a second.
+    fn queue() -> SampledQueue {
+        SampledQueue {
+            fit: QueueingFit {
+                demand: Duration::from_millis(2),
+                wait_per_gap: 0.5,
+                tail_factor: 2.0,
+                floor: Duration::from_micros(100),
+                points: 12,
+                error_factor: 1.01,
+                half_width: 0.1,
+                covered: 11,
+            },
+            loads: [10, 20, 40]
+                .map(|users| QueueLoad::Closed {
+                    users,
+                    think_seconds: 0.1,
+                })
+                .to_vec(),
+            share: 0.5,
+            period: Duration::from_millis(20),
+        }
+    }
+
+    #[test]
+    fn the_form_that_is_nearer_to_left_out_points_predicts() {
+        let mut model = model();
+        assert_eq!(
+            model.fit(Some(ModelForm::Queue)).map(drop),
+            Err(ModelQuestionError::NoQueue {
+                service: "web".into()
+            })
+        );
+        for measured in &mut model.promises[0].points {
+            measured.log_ratio += 0.5 * (measured.point as f64 * 2.0).sin();
+        }
+        model.promises[0].queue = Some(queue());
+        let form = |model: &SampledModel, wanted| model.fit(wanted).unwrap().promises()[0].form;
+        assert_eq!(form(&model, None), ModelForm::Queue);
+        let regression = Some(ModelForm::Regression);
+        assert_eq!(form(&model, regression), ModelForm::Regression);
+        if let Some(queue) = &mut model.promises[0].queue {
+            queue.fit.error_factor = 40.0;
+        }
+        assert_eq!(form(&model, None), ModelForm::Regression);
+        assert_eq!(form(&model, Some(ModelForm::Queue)), ModelForm::Queue);
+    }
+
+    #[test]
+    fn a_queue_predicts_between_its_loads_and_refuses_beyond() {
+        let mut model = model();
+        model.promises[0].queue = Some(queue());
+        let again: SampledModel =
+            serde_json::from_str(&serde_json::to_string(&model).unwrap()).unwrap();
+        assert_eq!(again, model);
+        let fitted = again.fit(Some(ModelForm::Queue)).unwrap();
+        let ask = |users: u32, share: &str| {
+            let values = [("users", users.to_string()), ("share", share.to_owned())];
+            let values = values.map(|(key, value)| (key.to_owned(), value));
+            let load = QueueLoad::Closed {
+                users,
+                think_seconds: 0.1,
+            };
+            let loads = BTreeMap::from([("web".to_owned(), load)]);
+            fitted.predict(&values.into_iter().collect(), &loads)
+        };
+        let at_point = fitted.predict_point(fitted.grid().point(&[1, 1]));
+        assert_eq!(ask(20, "40").unwrap(), at_point);
+        assert_eq!(at_point[0].form, ModelForm::Queue);
+        let (few, many) = (ask(12, "40").unwrap(), ask(30, "40").unwrap());
+        assert!(few[0].ratio.middle < at_point[0].ratio.middle);
+        assert!(at_point[0].ratio.middle < many[0].ratio.middle);
+        assert!(few[0].ratio.low < few[0].ratio.middle);
+        // The regression's axes would allow it, and nobody was measured to think so long.
+        let values = BTreeMap::from(
+            [("users", "20"), ("share", "40")].map(|(key, value)| (key.into(), value.into())),
+        );
+        let load = QueueLoad::Closed {
+            users: 20,
+            think_seconds: 0.2,
+        };
+        for loads in [BTreeMap::new(), BTreeMap::from([("web".into(), load)])] {
+            let refused = fitted.predict(&values, &loads);
+            assert!(matches!(refused, Err(ModelQuestionError::OtherLoad { .. })));
+        }
     }
 }

@@ -10,7 +10,10 @@
 use serde::{Deserialize, Serialize};
 use tailbound_time::{Duration, nanoseconds};
 
-use crate::response_model::flattened;
+use crate::response_model::{
+    INTERVAL_LEVEL, LEAST_CALIBRATED, ModelCoverage, PredictedRatio, conformal_factor, flattened,
+    unflattened,
+};
 
 /// The utilisation from which an open queue counts as full.
 const FULL: f64 = 0.999;
@@ -25,7 +28,8 @@ const LEAST_POINTS: usize = 8;
 const PARAMETERS: usize = 4;
 
 /// The load that a point has.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum QueueLoad {
     /// Users who wait for answers, and think.
     Closed {
@@ -74,6 +78,37 @@ pub struct QueueingFit {
     pub points: usize,
     /// The factor between predicted and measured quantile, at the median of points that were left out.
     pub error_factor: f64,
+    /// Half the width of intervals of 90%, as a logarithm of a ratio: the error of left-out points that so many of them
+    /// do not exceed.
+    pub half_width: f64,
+    /// The left-out points within the intervals that the errors of the others give.
+    pub covered: usize,
+}
+
+impl QueueingFit {
+    /// The prediction at a point, whose measured ratio does not count.
+    pub(crate) fn predict(&self, point: &QueuedPoint) -> PredictedRatio {
+        let parameters = QueueParameters {
+            demand_seconds: self.demand.as_secs_f64(),
+            wait_per_gap: self.wait_per_gap,
+            tail_factor: self.tail_factor,
+            floor_seconds: self.floor.as_secs_f64(),
+        };
+        let middle = flattened(parameters.log_ratio(point));
+        PredictedRatio {
+            middle: unflattened(middle),
+            low: unflattened(middle - self.half_width),
+            high: unflattened(middle + self.half_width),
+        }
+    }
+
+    /// The coverage of left-out points; `None` for too few points.
+    pub(crate) fn coverage(&self) -> Option<ModelCoverage> {
+        (self.points >= LEAST_CALIBRATED).then_some(ModelCoverage {
+            points: self.points,
+            covered: self.covered,
+        })
+    }
 }
 
 /// The parameters of the queue; logarithms are searched.
@@ -160,6 +195,12 @@ pub fn fit_queue(points: &[QueuedPoint], probability: f64) -> Option<QueueingFit
         })
         .collect();
     errors.sort_by(f64::total_cmp);
+    let covered = (0..errors.len()).filter(|&own| {
+        let mut others = errors.clone();
+        others.remove(own);
+        errors[own] <= conformal_factor(&mut others, INTERVAL_LEVEL)
+    });
+    let covered = covered.count();
     Some(QueueingFit {
         demand: Duration::from_secs_f64_nearest(parameters.demand_seconds),
         wait_per_gap: parameters.wait_per_gap,
@@ -167,6 +208,8 @@ pub fn fit_queue(points: &[QueuedPoint], probability: f64) -> Option<QueueingFit
         floor: Duration::from_secs_f64_nearest(parameters.floor_seconds),
         points: points.len(),
         error_factor: errors[errors.len() / 2].exp(),
+        half_width: conformal_factor(&mut errors, INTERVAL_LEVEL),
+        covered,
     })
 }
 

@@ -9,8 +9,10 @@ use crate::normal;
 /// The ratio of a quantile to its limit that stands for "far too slow", as a logarithm: how far says nothing of where
 /// the promise begins to be kept, and depends on how long the point was measured.
 const FAR_TOO_SLOW: f64 = 6.9;
+/// The level of the intervals of models.
+pub(crate) const INTERVAL_LEVEL: f64 = 0.9;
 /// Fewer points than this calibrate nothing.
-const LEAST_CALIBRATED: usize = 8;
+pub(crate) const LEAST_CALIBRATED: usize = 8;
 
 /// `ResponseModel` is fitted to measured ratios of a quantile to its promised limit, at places of a grid.
 #[derive(Clone, Debug)]
@@ -142,7 +144,7 @@ impl ResponseModel {
 /// The factor on deviations by split-conformal prediction (Lei and others, Distribution-free predictive inference for
 /// regression, 2018) over left-out residuals: the least score that the given share of scores, and one more, do not
 /// exceed. Too few scores leave that of the normal distribution.
-fn conformal_factor(scores: &mut [f64], level: f64) -> f64 {
+pub(crate) fn conformal_factor(scores: &mut [f64], level: f64) -> f64 {
     scores.sort_by(f64::total_cmp);
     let rank = ((scores.len() + 1) as f64 * level).ceil() as usize;
     match scores.get(rank.max(1) - 1) {
@@ -160,7 +162,7 @@ pub(crate) fn flattened(ratio: f64) -> f64 {
     }
 }
 
-fn unflattened(value: f64) -> f64 {
+pub(crate) fn unflattened(value: f64) -> f64 {
     match value > 1.0 {
         true => (value - 1.0).exp(),
         false => value,

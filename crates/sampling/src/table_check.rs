@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use tailbound_application_report::{ReportAddress, SeriesName, XmlPath};
 use tailbound_model::{Axis, Check, Cpu, KeyPath, Section};
 use tailbound_time::Duration;
 
 use crate::grid::MOST_POINTS;
-use crate::metric::is_series;
 use crate::table::{PERIOD, SHARE, described_bandwidth};
-use crate::{ReportAddress, ReportedMetric, SamplingCampaign, SamplingDesign};
+use crate::{ReportedMetric, SamplingCampaign, SamplingDesign};
 
 /// Shares above a whole CPU by less than this come from rounding.
 const ROUNDING: f64 = 1e-9;
@@ -318,33 +318,88 @@ fn reported(name: &str, metric: &ReportedMetric, check: &mut Check<'_>) {
             "a metric has a report at an address or printed by a command",
             "give either `url` or `command`",
         ),
-        (Some(url), true) if ReportAddress::parse(url).is_none() => check.error(
+        (Some(url), true) => report_address(url, metric, &here, check),
+        _ => {}
+    }
+    report_places(metric, &here, check);
+}
+
+/// The address of a report, and the certificates that an `https` address needs.
+fn report_address(url: &str, metric: &ReportedMetric, here: &KeyPath, check: &mut Check<'_>) {
+    match (ReportAddress::parse(url), &metric.tls) {
+        (None, _) => check.error(
             &here.key("url"),
             format!("\"{url}\" is no address of a report"),
-            "write http://HOST:PORT/PATH; what has another form can be fetched by `command`",
+            "write http://HOST:PORT/PATH or https://HOST:PORT/PATH; what has another form can be fetched by `command`",
+        ),
+        (Some(address), None) if address.is_secure => check.error(
+            &here.key("url"),
+            "an https address needs the certificates by which the service is known",
+            "add tls = { authority = \"FILE.pem\" }",
+        ),
+        (Some(address), Some(_)) if !address.is_secure => check.error(
+            &here.key("tls"),
+            "only an https address has certificates",
+            "write https:// in `url`, or leave out `tls`",
         ),
         _ => {}
     }
-    if let (Some(_), Some(_)) = (&metric.json, &metric.prometheus) {
-        check.error(
-            &here,
-            "a report is either JSON or text of Prometheus",
-            "leave out `json` or `prometheus`",
+    if let Some(tls) = &metric.tls {
+        tls.check_files(&here.key("tls"), check);
+    }
+}
+
+/// At most one form, and places that are written in it.
+fn report_places(metric: &ReportedMetric, here: &KeyPath, check: &mut Check<'_>) {
+    let forms = [&metric.json, &metric.xml, &metric.prometheus];
+    let count = forms.into_iter().flatten().count();
+    if count > 1 {
+        return check.error(
+            here,
+            "a report is either JSON, XML or text of Prometheus",
+            "leave one of `json`, `xml` and `prometheus`",
         );
     }
-    let pointer = metric.json.as_deref().filter(|text| !text.starts_with('/'));
-    if let Some(pointer) = pointer {
+    if metric.stamp_ms.is_some() && count == 0 {
         check.error(
-            &here.key("json"),
-            format!("\"{pointer}\" is no JSON Pointer"),
+            &here.key("stamp_ms"),
+            "a report that is only a number has no place for a time",
+            "give `json`, `xml` or `prometheus`, or leave out `stamp_ms`",
+        );
+    }
+    let keys = [
+        ("json", &metric.json),
+        ("xml", &metric.xml),
+        ("prometheus", &metric.prometheus),
+    ];
+    for (form, place) in keys {
+        let places = [(form, place), ("stamp_ms", &metric.stamp_ms)];
+        for (key, text) in places {
+            if let (Some(_), Some(text)) = (place, text) {
+                report_place(form, text, &here.key(key), check);
+            }
+        }
+    }
+}
+
+fn report_place(form: &str, text: &str, key: &KeyPath, check: &mut Check<'_>) {
+    match form {
+        "json" if !text.starts_with('/') => check.error(
+            key,
+            format!("\"{text}\" is no JSON Pointer"),
             "begin it with a slash, such as /requests/0/mean_ms",
-        );
-    }
-    if let Some(series) = metric.prometheus.as_deref().filter(|text| !is_series(text)) {
-        check.error(
-            &here.key("prometheus"),
-            format!("\"{series}\" is no series"),
+        ),
+        "xml" => {
+            if let Err(error) = text.parse::<XmlPath>() {
+                let what = format!("\"{text}\" is no path in XML");
+                check.error(key, what, error.remedy);
+            }
+        }
+        "prometheus" if SeriesName::parse(text).is_none() => check.error(
+            key,
+            format!("\"{text}\" is no series"),
             "write NAME or NAME{LABEL=\"VALUE\"}",
-        );
+        ),
+        _ => {}
     }
 }

@@ -25,6 +25,7 @@ time_budget = "5min"
 [sampling.metrics]
 inside_ms = { url = "http://127.0.0.1:8080/report?since_ms={since_ms}", json = "/mean_ms" }
 requests = { url = "http://127.0.0.1:8080/metrics", prometheus = 'requests_total{code="200"}', counter = true }
+errors = { url = "https://127.0.0.1:8443/report", xml = "/report/request[@name='get']/@errors", stamp_ms = "/report/@until_ms", tls = { authority = "shop.pem" } }
 rows = { command = ["mariadb", "--batch", "--skip-column-names", "--execute", "SELECT COUNT(*) FROM shop.response"] }
 "#;
 

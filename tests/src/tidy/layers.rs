@@ -7,6 +7,7 @@ use super::Finding;
 pub const LAYERS: [&[&str]; 12] = [
     &[
         "time",
+        "application-report",
         "fourier",
         "shared-memory",
         "trigger",

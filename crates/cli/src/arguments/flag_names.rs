@@ -15,7 +15,7 @@ const SCHEMA: &str = include_str!("../../../../docs/reference/description.schema
 const VERBS: [&str; 5] = ["predict", "size", "simulate", "analyze", "interface"];
 
 /// Flags about nothing that a description says: the question, the search for its answer, and where the answer goes.
-const OF_THE_QUESTION: [&str; 30] = [
+const OF_THE_QUESTION: [&str; 31] = [
     "all",
     "bandwidth",
     "batch",
@@ -35,6 +35,7 @@ const OF_THE_QUESTION: [&str; 30] = [
     "limit",
     "measured-at",
     "model",
+    "model-form",
     "most-windows",
     "no-history",
     "non-preemptive",

@@ -24,7 +24,8 @@ pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Fa
     }
     let output = &output.exporting(&arguments.export);
     if let (Some(model), Some(file)) = (&arguments.model, &arguments.file) {
-        return super::sampled_model::predict(file, model, output);
+        let wanted = arguments.model_form.map(Into::into);
+        return super::sampled_model::predict(file, (model, wanted), output);
     }
     let subject = arguments.subject()?;
     let clocks = &arguments.clocks;

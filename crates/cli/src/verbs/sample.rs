@@ -2,6 +2,7 @@
 
 use tailbound_experiment::sample_campaign::{
     CampaignEnd, FittedQueue, SampleError, SampleOptions, SampledCampaign, sample, write_data_set,
+    write_report,
 };
 use tailbound_model::{LoadedDescription, Problems};
 use tailbound_time::Duration;
@@ -21,7 +22,7 @@ const HEADER: [&str; 5] = [
     "chance of less",
 ];
 
-/// Measures the points, writes the data set, prints the answers; status 2 if a condition has none, and 3 if the user
+/// Measures the points, writes the data set and the report, prints the answers; status 2 if a condition has none, and 3 if the user
 /// ended the campaign.
 pub fn carry_out(arguments: &SampleArguments, output: &Output) -> Result<(), Failure> {
     let loaded = super::load(&arguments.file, output)?;
@@ -35,6 +36,7 @@ pub fn carry_out(arguments: &SampleArguments, output: &Output) -> Result<(), Fai
         executable: std::env::current_exe().map_err(Failure::from_error)?,
         seed: arguments.seed,
         time_budget: arguments.time_budget,
+        only: arguments.only.clone(),
         // A clock before the year 0 has no text, and would be nobody's.
         now: || super::run_file::utc_now().unwrap_or_default(),
         now_ms: || {
@@ -48,11 +50,13 @@ pub fn carry_out(arguments: &SampleArguments, output: &Output) -> Result<(), Fai
     drop(progress);
     let sampled = sampled.map_err(|error| in_description(error, &loaded))?;
     write_data_set(&sampled, &out).map_err(Failure::from_error)?;
+    let report = write_report(&sampled, &out).map_err(Failure::from_error)?;
     print(&sampled, output)?;
     output.note(format!(
         "data set: {}",
         out.join("datapackage.json").display()
     ));
+    output.note(format!("report: {}", report.display()));
     judge(&sampled)
 }
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use serde::Serialize;
-use tailbound_experiment::sample_campaign::{axis_values, read_model};
-use tailbound_sampling::{FittedModel, PredictedPromise, SampledModel};
+use tailbound_experiment::sample_campaign::{axis_values, described_loads, read_model};
+use tailbound_sampling::{FittedModel, ModelForm, PredictedPromise, PromiseModel, SampledModel};
 use tailbound_time::{Duration, nanoseconds};
 
 use crate::failure::Failure;
@@ -38,6 +38,7 @@ struct ModelForecast<'a> {
     low: Duration,
     #[serde(rename = "high_ns", with = "nanoseconds")]
     high: Duration,
+    form: ModelForm,
     promise: &'static str,
 }
 
@@ -59,29 +60,64 @@ struct ModelDocument<'a, T: Serialize> {
     model: String,
     name: &'a str,
     points: usize,
+    promises: Vec<PromiseForm<'a>>,
     answers: Vec<T>,
 }
 
+/// The form that predicts a promise, with how far each form is from points that were left out, as a document.
+#[derive(Serialize)]
+struct PromiseForm<'a> {
+    service: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<&'a str>,
+    percentile: f64,
+    form: ModelForm,
+    regression_error_factor: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue_error_factor: Option<f64>,
+}
+
+impl<'a> PromiseForm<'a> {
+    fn of(model: &PromiseModel<'a>) -> Self {
+        let promise = model.promise;
+        Self {
+            service: &promise.service,
+            task: promise.task.as_deref(),
+            percentile: promise.percentile,
+            form: model.form,
+            regression_error_factor: model.regression_error_factor,
+            queue_error_factor: promise.queue.as_ref().map(|queue| queue.fit.error_factor),
+        }
+    }
+}
+
 impl<'a, T: Serialize> ModelDocument<'a, T> {
-    fn of(file: &Path, model: &'a SampledModel, answers: Vec<T>) -> Self {
+    fn of(file: &Path, model: &'a SampledModel, fitted: &FittedModel<'a>, answers: Vec<T>) -> Self {
         let promises = model.promises.iter();
         let points = promises.map(|promise| promise.points.len()).max();
         Self {
             model: file.display().to_string(),
             name: &model.name,
             points: points.unwrap_or(0),
+            promises: fitted.promises().iter().map(PromiseForm::of).collect(),
             answers,
         }
     }
 }
 
 /// Predicts the promises of a description by a model; status 2 if one is missed.
-pub fn predict(file: &Path, model_file: &Path, output: &Output) -> Result<(), Failure> {
+pub fn predict(
+    file: &Path,
+    (model_file, wanted): (&Path, Option<ModelForm>),
+    output: &Output,
+) -> Result<(), Failure> {
     let loaded = super::load(file, output)?;
     let model = read_model(model_file).map_err(Failure::from_error)?;
-    let fitted = model.fit().map_err(Failure::from_error)?;
+    let fitted = model.fit(wanted).map_err(Failure::from_error)?;
     let values = axis_values(&loaded, &model).map_err(Failure::from_error)?;
-    let predicted = fitted.predict(&values).map_err(Failure::from_error)?;
+    let loads = described_loads(&loaded.description);
+    let predicted = fitted.predict(&values, &loads);
+    let predicted = predicted.map_err(Failure::from_error)?;
     let forecasts: Vec<ModelForecast<'_>> = predicted.iter().map(forecast).collect();
     let rows: Vec<Vec<String>> = forecasts.iter().map(prediction_row).collect();
     say_model(model_file, &model, &fitted, output);
@@ -89,17 +125,21 @@ pub fn predict(file: &Path, model_file: &Path, output: &Output) -> Result<(), Fa
     let missed: Vec<&str> = missed.map(|one| one.service).collect();
     let failure = (!missed.is_empty())
         .then(|| Failure::Verdict(format!("predicted to miss: {}", missed.join(", "))));
-    let document = ModelDocument::of(model_file, &model, forecasts);
+    let document = ModelDocument::of(model_file, &model, &fitted, forecasts);
     output.rows(&PREDICTION_HEADER, &rows, &document)?;
     failure.map_or(Ok(()), Err)
 }
 
 /// Finds the cheapest point of each condition at which the model predicts that every promise is kept, with its whole
 /// interval; status 2 if a condition has none.
-pub fn size(file: &Path, model_file: &Path, output: &Output) -> Result<(), Failure> {
+pub fn size(
+    file: &Path,
+    (model_file, wanted): (&Path, Option<ModelForm>),
+    output: &Output,
+) -> Result<(), Failure> {
     super::load(file, output)?;
     let model = read_model(model_file).map_err(Failure::from_error)?;
-    let fitted = model.fit().map_err(Failure::from_error)?;
+    let fitted = model.fit(wanted).map_err(Failure::from_error)?;
     say_model(model_file, &model, &fitted, output);
     let grid = fitted.grid();
     let conditions = grid.conditions();
@@ -109,7 +149,7 @@ pub fn size(file: &Path, model_file: &Path, output: &Output) -> Result<(), Failu
         .collect();
     let rows: Vec<Vec<String>> = sizes.iter().map(sizing_row).collect();
     let open = sizes.iter().any(|size| size.highest_ratio.is_none());
-    let document = ModelDocument::of(model_file, &model, sizes);
+    let document = ModelDocument::of(model_file, &model, &fitted, sizes);
     output.rows(&SIZING_HEADER, &rows, &document)?;
     match open {
         false => Ok(()),
@@ -121,9 +161,9 @@ pub fn size(file: &Path, model_file: &Path, output: &Output) -> Result<(), Failu
 
 fn say_model(file: &Path, model: &SampledModel, fitted: &FittedModel<'_>, output: &Output) {
     let name = &model.name;
-    let promises = model.promises.iter().zip(fitted.falling());
-    for ((promise, is_falling), coverage) in promises.zip(fitted.coverage()) {
-        let covered = coverage.map_or_else(
+    for own in fitted.promises() {
+        let promise = own.promise;
+        let covered = own.coverage.map_or_else(
             || "too few to tell how good its intervals are".to_owned(),
             |coverage| {
                 let (covered, points) = (coverage.covered, coverage.points);
@@ -131,12 +171,23 @@ fn say_model(file: &Path, model: &SampledModel, fitted: &FittedModel<'_>, output
             },
         );
         output.note(format!(
-            "by the model of \"{name}\" in {}, {} measurements of {}: {covered}",
+            "by the {} of \"{name}\" in {}, {} measurements of {}: {covered}",
+            own.form.word(),
             file.display(),
             promise.points.len(),
             promise.service
         ));
-        if !is_falling {
+        if let Some(queue) = &promise.queue {
+            let percent = |factor: f64| (factor - 1.0) * 100.0;
+            output.note(format!(
+                "half of the points of {} that were left out are within {:.0}% of the regression, and within {:.0}% of the \
+                 queue",
+                promise.service,
+                percent(own.regression_error_factor),
+                percent(queue.fit.error_factor),
+            ));
+        }
+        if !own.is_falling {
             output.note(format!(
                 "measurements of {} were slower at some higher share, so predictions may be, too",
                 promise.service
@@ -155,6 +206,7 @@ fn forecast<'a>(predicted: &PredictedPromise<'a>) -> ModelForecast<'a> {
         predicted: predicted.latency(ratio.middle),
         low: predicted.latency(ratio.low),
         high: predicted.latency(ratio.high),
+        form: predicted.form,
         promise: match (ratio.low > 0.0, ratio.high <= 0.0) {
             (true, _) => "missed",
             (false, true) => "kept",

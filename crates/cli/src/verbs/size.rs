@@ -14,7 +14,8 @@ use crate::output::{Output, read_file};
 pub fn carry_out(arguments: &SizeArguments, output: &Output) -> Result<(), Failure> {
     let output = &output.exporting(&arguments.export);
     if let (Some(model), Some(file)) = (&arguments.model, &arguments.file) {
-        return super::sampled_model::size(file, model, output);
+        let wanted = arguments.model_form.map(Into::into);
+        return super::sampled_model::size(file, (model, wanted), output);
     }
     check(arguments)?;
     match arguments.subject()? {

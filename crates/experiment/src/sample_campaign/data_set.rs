@@ -124,7 +124,7 @@ pub(super) fn write_raw(
 }
 
 /// The name of the raw files of a measurement, without their ending.
-fn raw_name(number: usize, service: &str) -> PathBuf {
+pub(super) fn raw_name(number: usize, service: &str) -> PathBuf {
     PathBuf::from(format!("{number:05}-{service}"))
 }
 

@@ -22,6 +22,14 @@ pub enum SampleError {
     /// The values of a point cannot be written.
     #[error(transparent)]
     Values(#[from] SweepError),
+    /// The certificates of a metric cannot be read.
+    #[error("sampling.metrics.{metric}: {cause}")]
+    Certificates {
+        /// The metric.
+        metric: String,
+        /// What is wrong, and what would be right.
+        cause: String,
+    },
     /// Another campaign writes the same folder.
     #[error("another campaign is writing {}; wait for its end, or write to another folder with --out", folder.display())]
     Busy {

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tailbound_model::{LoadedDescription, Service};
+use tailbound_model::{Description, LoadedDescription, Service};
 use tailbound_sampling::{
-    PointRecord, QueueLoad, QueuedPoint, QueueingFit, ResponseModel, described_bandwidth, fit_queue,
+    PointRecord, QueueLoad, QueuedPoint, QueueingFit, ResponseModel, SampledQueue,
+    described_bandwidth, fit_queue,
 };
+use tailbound_time::{Duration, nanoseconds};
 
-use super::plan::CampaignPlan;
+use super::plan::{CampaignPlan, PlannedPoint};
 
 /// `FittedQueue` is the queueing model of a promise, beside the regression of the same points.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -20,10 +22,16 @@ pub struct FittedQueue {
     pub task: Option<String>,
     /// The percentile.
     pub percentile: f64,
+    /// The promised latency.
+    #[serde(rename = "limit_ns", with = "nanoseconds")]
+    pub limit: Duration,
     /// The queue.
     pub queue: QueueingFit,
     /// The factor between measured quantiles and those of the regression, at the median of points that were left out.
     pub regression_error_factor: f64,
+    /// The queue with its loads, for the model; `None` where the description does not state a condition's load.
+    #[serde(skip)]
+    pub in_model: Option<SampledQueue>,
 }
 
 /// A promise: service, task, percentile as text, and limit in nanoseconds.
@@ -64,12 +72,47 @@ pub(super) fn fitted_queues(plan: &CampaignPlan<'_>, records: &[PointRecord]) ->
         }
     }
     let each = points.into_iter();
-    each.filter_map(|(key, points)| fitted_queue(key, &points))
-        .collect()
+    let mut queues: Vec<FittedQueue> = each
+        .filter_map(|(key, points)| fitted_queue(key, &points))
+        .collect();
+    let conditions = plan.grid.conditions();
+    let firsts = conditions.iter().filter_map(|points| points.first());
+    let described: Option<Vec<_>> = firsts.map(|point| plan.point(*point).ok()).collect();
+    for fitted in &mut queues {
+        let described = described.as_deref().unwrap_or_default();
+        fitted.in_model = queue_in_model(plan, described, fitted);
+    }
+    queues
+}
+
+/// A queue with the load of its service in each condition.
+fn queue_in_model(
+    plan: &CampaignPlan<'_>,
+    conditions: &[PlannedPoint],
+    fitted: &FittedQueue,
+) -> Option<SampledQueue> {
+    let loads: Option<Vec<QueueLoad>> = conditions
+        .iter()
+        .map(|planned| load(planned.loaded.description.services.get(&fitted.service)?))
+        .collect();
+    let (share, period_seconds) = reservation(plan, &conditions.first()?.loaded)?;
+    Some(SampledQueue {
+        fit: fitted.queue,
+        loads: loads?,
+        share,
+        period: Duration::from_secs_f64_nearest(period_seconds),
+    })
+}
+
+/// The loads of the services of a description, where it alone says what they are on average.
+pub fn described_loads(description: &Description) -> BTreeMap<String, QueueLoad> {
+    let services = description.services.iter();
+    let each = services.filter_map(|(name, service)| Some((name.clone(), load(service)?)));
+    each.collect()
 }
 
 fn fitted_queue(
-    (service, task, percentile, _): PromiseKey,
+    (service, task, percentile, limit_ns): PromiseKey,
     points: &[(QueuedPoint, Vec<f64>)],
 ) -> Option<FittedQueue> {
     let queued: Vec<QueuedPoint> = points.iter().map(|(point, _)| *point).collect();
@@ -83,8 +126,10 @@ fn fitted_queue(
         service,
         task,
         percentile,
+        limit: Duration::from_nanos(limit_ns),
         queue: fit_queue(&queued, percentile / 100.0)?,
         regression_error_factor: regression.error_factor(),
+        in_model: None,
     })
 }
 

@@ -3,8 +3,10 @@
 //! The choice and the judgement of points are in `tailbound-sampling`; here they meet a running application, a
 //! journal and the files of the data set.
 
+mod campaign_table;
 mod data_set;
 mod error;
+mod figures;
 mod fitted_queue;
 mod model_file;
 mod plan;
@@ -13,10 +15,12 @@ mod reports;
 mod result;
 mod run;
 mod slices;
+mod surface_figure;
 
 pub use data_set::write_data_set;
 pub use error::SampleError;
-pub use fitted_queue::FittedQueue;
+pub use figures::write_report;
+pub use fitted_queue::{FittedQueue, described_loads};
 pub use model_file::{axis_values, read_model};
 pub use result::{
     CampaignEnd, CampaignOverhead, CostDocument, PeriodAnswer, ReservationAnswer, SampledAnswer,

@@ -9,22 +9,38 @@ use tailbound_sweep::VariedDescription;
 use tailbound_time::Duration;
 
 use super::SampleError;
+use super::fitted_queue::FittedQueue;
 use super::result::SampledCampaign;
 use crate::result_folder::{failed, write_file};
 
 /// The model in the folder of a campaign.
 pub(super) const MODEL_FILE: &str = "model.json";
 
-/// Writes the model of a campaign into its folder.
-pub(super) fn write_model(sampled: &SampledCampaign, out: &Path) -> Result<(), SampleError> {
-    let path = out.join(MODEL_FILE);
-    let model = SampledModel::of(
+/// The model of a campaign, with the queues that are fitted to the same points.
+pub(super) fn model_of(sampled: &SampledCampaign) -> SampledModel {
+    let mut model = SampledModel::of(
         &sampled.name,
         sampled.domains(),
         &sampled.grid,
         &sampled.records,
     );
-    let text = serde_json::to_string(&model).map_err(|cause| failed(&path, &cause))?;
+    for promise in &mut model.promises {
+        let is_same = |one: &&FittedQueue| {
+            one.service == promise.service
+                && one.task == promise.task
+                && one.percentile == promise.percentile
+                && one.limit == promise.limit
+        };
+        let queue = sampled.queues.iter().find(is_same);
+        promise.queue = queue.and_then(|one| one.in_model.clone());
+    }
+    model
+}
+
+/// Writes the model of a campaign into its folder.
+pub(super) fn write_model(sampled: &SampledCampaign, out: &Path) -> Result<(), SampleError> {
+    let path = out.join(MODEL_FILE);
+    let text = serde_json::to_string(&model_of(sampled)).map_err(|cause| failed(&path, &cause))?;
     write_file(&path, format!("{text}\n").as_bytes())?;
     Ok(())
 }

@@ -6,8 +6,8 @@ use tailbound_analysis::FORMAT;
 use tailbound_analysis::resolution::Deployment;
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{
-    InputFiles, KeyPath, LoadedDescription, Problems, Section, Severity, Variant, files_named,
-    load_inputs,
+    Axis, InputFiles, KeyPath, LoadedDescription, Problems, Section, Severity, Variant,
+    files_named, load_inputs,
 };
 use tailbound_sampling::{PERIOD, SHARE, SampleGrid, SamplingCampaign, described_bandwidth};
 use tailbound_sweep::{VariedDescription, hash_of};
@@ -46,21 +46,25 @@ pub(super) struct PlannedPoint {
 }
 
 impl<'a> CampaignPlan<'a> {
-    /// The plan of a description's campaign.
+    /// The plan of a description's campaign; of `only` these values of axes, where it has any.
     ///
     /// # Errors
-    /// The description has no campaign.
+    /// The description has no campaign, or no such axis or value.
     pub(super) fn of(
         loaded: &'a LoadedDescription,
         inputs: &'a InputFiles,
+        only: &[(String, String)],
     ) -> Result<Self, SampleError> {
         let campaign: SamplingCampaign = loaded.description.section();
         if !campaign.varies() {
             return Err(SampleError::NoCampaign);
         }
-        let axes = campaign
+        let mut axes = campaign
             .all_axes()
             .map_err(tailbound_sweep::SweepError::from)?;
+        for (key, value) in only {
+            narrow(&mut axes, key, value)?;
+        }
         let file = loaded.path.display().to_string();
         Ok(Self {
             loaded,
@@ -81,7 +85,10 @@ impl<'a> CampaignPlan<'a> {
     pub(super) fn title(&self, seed: u64) -> String {
         let (text, inputs) = (&self.loaded.text, self.inputs);
         let version = env!("CARGO_PKG_VERSION");
-        let hash = hash_of(&format_args!("{version}\n{text}\n{seed}\n{inputs:?}"));
+        let axes = self.grid.axes();
+        let hash = hash_of(&format_args!(
+            "{version}\n{text}\n{seed}\n{inputs:?}\n{axes:?}"
+        ));
         format!("{JOURNAL_FORM} {hash:016x}")
     }
 
@@ -193,6 +200,27 @@ impl<'a> CampaignPlan<'a> {
     }
 }
 
+/// Leaves of an axis the values that are meant: one, or several with commas.
+fn narrow(axes: &mut [Axis], key: &str, values: &str) -> Result<(), SampleError> {
+    let keys: Vec<String> = axes.iter().map(|axis| axis.key.clone()).collect();
+    let Some(axis) = axes.iter_mut().find(|axis| axis.key == key) else {
+        return Err(SampleError::Question {
+            what: format!("the campaign has no axis {key}"),
+            remedy: format!("write one of {}", keys.join(", ")),
+        });
+    };
+    let wanted: Vec<&str> = values.split(',').collect();
+    let is_there = |value: &&str| axis.values.iter().any(|own| own == value);
+    if let Some(missing) = wanted.iter().find(|value| !is_there(value)) {
+        return Err(SampleError::Question {
+            what: format!("the axis {key} has no value \"{missing}\""),
+            remedy: format!("write some of {}", axis.values.join(",")),
+        });
+    }
+    axis.values.retain(|own| wanted.contains(&own.as_str()));
+    Ok(())
+}
+
 /// Whether an application runs on while a key changes: loads and promises are outside of the programs, and budgets are
 /// the daemon's.
 fn keeps_running(key: &str) -> bool {
@@ -206,7 +234,20 @@ fn keeps_running(key: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn axes_are_narrowed_to_values_that_they_have() {
+        let axes = || vec!["share=20,40,60".parse().unwrap(), "a.b=x".parse().unwrap()];
+        let mut some: Vec<Axis> = axes();
+        narrow(&mut some, "share", "60,20").unwrap();
+        assert_eq!(some[0].values, ["20", "60"]);
+        let refused =
+            |key: &str, value: &str| narrow(&mut axes(), key, value).unwrap_err().to_string();
+        assert!(refused("period", "1ms").contains("write one of share, a.b"));
+        assert!(refused("share", "20,30").contains("no value \"30\""));
+    }
 
     #[test]
     fn loads_and_budgets_change_under_a_running_application() {

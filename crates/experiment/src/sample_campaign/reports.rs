@@ -1,31 +1,42 @@
 //! The application's own reports: asked for at an address or printed by a command, before and after a measurement.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io::Read;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration as Pause, Instant};
 
-use tailbound_sampling::{PointFlag, PointRecord, ReportAddress, ReportedMetric, SINCE};
+use tailbound_application_report::ReportAddress;
+use tailbound_measurement::endpoint::TlsClient;
+use tailbound_measurement::{ReportRequest, ReportSocket, fetch_report};
+use tailbound_model::HttpVersion;
+use tailbound_sampling::{PointFlag, PointRecord, ReportedMetric, SINCE};
+use tailbound_time::Duration;
+
+use super::SampleError;
 
 /// How long a report may take: the application is no longer under load then.
 const REPORT_WITHIN: Pause = Pause::from_secs(10);
 /// How often a command is looked at for its end.
 const LOOK_EVERY: Pause = Pause::from_millis(5);
 /// The most bytes of a report.
-const REPORT_LIMIT: u64 = 4 << 20;
+const REPORT_LIMIT: usize = 4 << 20;
+/// The media types of the forms of reports.
+const ACCEPTED: &str = "application/json, application/xml, text/xml, text/plain";
 
 /// `ReportSource` asks for the metrics of a campaign.
 pub(super) struct ReportSource<'a> {
-    /// The metrics by name.
-    pub metrics: &'a BTreeMap<String, ReportedMetric>,
+    metrics: &'a BTreeMap<String, ReportedMetric>,
     /// The folder in which commands run.
-    pub folder: PathBuf,
+    folder: PathBuf,
     /// The time now, in milliseconds since 1970.
-    pub now_ms: fn() -> i64,
+    now_ms: fn() -> i64,
+    /// The certificates of metrics at `https` addresses, by the metrics' names.
+    tls: BTreeMap<String, Arc<TlsClient>>,
 }
 
 /// What counters said before a measurement, or why they said nothing.
@@ -34,12 +45,44 @@ pub(super) struct EarlierReports {
     counters: BTreeMap<String, Result<f64, String>>,
 }
 
-impl ReportSource<'_> {
+impl<'a> ReportSource<'a> {
+    /// The source of the reports of metrics; commands run in a folder, which also has the certificates.
+    ///
+    /// # Errors
+    /// The certificates of a metric cannot be read.
+    pub(super) fn new(
+        metrics: &'a BTreeMap<String, ReportedMetric>,
+        folder: PathBuf,
+        now_ms: fn() -> i64,
+    ) -> Result<Self, SampleError> {
+        let mut clients = BTreeMap::new();
+        for (name, metric) in metrics {
+            let address = metric.url.as_deref().and_then(ReportAddress::parse);
+            let (Some(tls), Some(address)) = (&metric.tls, address) else {
+                continue;
+            };
+            let server_name = tls.server_name.as_ref().unwrap_or(&address.host);
+            let client = TlsClient::read(tls, server_name, HttpVersion::One, &folder);
+            let client = client.map_err(|cause| SampleError::Certificates {
+                metric: name.clone(),
+                cause: cause.to_string(),
+            })?;
+            clients.insert(name.clone(), Arc::new(client));
+        }
+        Ok(Self {
+            metrics,
+            folder,
+            now_ms,
+            tls: clients,
+        })
+    }
+
     /// Asks for what counts up since the start of the application.
     pub(super) fn before(&self) -> EarlierReports {
         let since_ms = (self.now_ms)();
         let counting = self.metrics.iter().filter(|(_, metric)| metric.counter);
-        let counters = counting.map(|(name, metric)| (name.clone(), self.ask(metric, since_ms)));
+        let counters =
+            counting.map(|(name, metric)| (name.clone(), self.ask(name, metric, since_ms)));
         EarlierReports {
             counters: counters.collect(),
             since_ms,
@@ -53,7 +96,7 @@ impl ReportSource<'_> {
                 Some(before) => before.clone(),
                 None => Ok(0.0),
             };
-            let after = self.ask(metric, earlier.since_ms);
+            let after = self.ask(name, metric, earlier.since_ms);
             let value = before.and_then(|before| {
                 let between = metric.value_between(before, after?);
                 between.map_err(|fault| fault.to_string())
@@ -70,12 +113,12 @@ impl ReportSource<'_> {
         }
     }
 
-    fn ask(&self, metric: &ReportedMetric, since_ms: i64) -> Result<f64, String> {
+    fn ask(&self, name: &str, metric: &ReportedMetric, since_ms: i64) -> Result<f64, String> {
         let report = match &metric.url {
-            Some(url) => fetched(&with_time(url, since_ms))?,
+            Some(url) => fetched(&with_time(url, since_ms), self.tls.get(name))?,
             None => self.printed(&metric.command, since_ms)?,
         };
-        let value = metric.value_in(&report, (self.now_ms)());
+        let value = metric.value_in(&report, since_ms, (self.now_ms)());
         value.map_err(|fault| fault.to_string())
     }
 
@@ -138,98 +181,44 @@ fn read_in_background(pipe: Option<impl Read + Send + 'static>) -> Receiver<Stri
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(pipe) = pipe {
-            let _as_much_as_there_is = pipe.take(REPORT_LIMIT).read_to_end(&mut bytes);
+            let _as_much_as_there_is = pipe.take(REPORT_LIMIT as u64).read_to_end(&mut bytes);
         }
         let _unless_nobody_waits = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     });
     receiver
 }
 
-/// The body of the answer to a GET. The request is one of HTTP/1.0: the answer ends with the connection.
-fn fetched(url: &str) -> Result<String, String> {
+/// The report at an address.
+fn fetched(url: &str, tls: Option<&Arc<TlsClient>>) -> Result<String, String> {
     let address = ReportAddress::parse(url).ok_or_else(|| format!("{url} is no address"))?;
-    let failed = |cause: std::io::Error| format!("{url}: {cause}");
-    let resolved = address.authority.to_socket_addrs().map_err(failed)?;
-    let Some(socket) = resolved.into_iter().next() else {
-        return Err(format!("{url}: the host has no address"));
+    let resolved = (address.host.as_str(), address.port).to_socket_addrs();
+    let resolved = resolved.map_err(|cause| format!("{url}: {cause}"))?;
+    let sockets: Vec<SocketAddr> = resolved.collect();
+    let request = ReportRequest {
+        socket: ReportSocket::Tcp(&sockets),
+        tls,
+        host: &address.authority(),
+        path: &address.path,
+        accept: ACCEPTED,
+        within: Duration::from_nanos(REPORT_WITHIN.as_nanos() as u64),
+        limit_bytes: REPORT_LIMIT,
     };
-    let give_up = Instant::now() + REPORT_WITHIN;
-    let mut stream = TcpStream::connect_timeout(&socket, REPORT_WITHIN).map_err(failed)?;
-    stream
-        .set_write_timeout(Some(REPORT_WITHIN))
-        .map_err(failed)?;
-    let request = format!(
-        "GET {} HTTP/1.0\r\nHost: {}\r\nAccept: application/json, text/plain\r\n\r\n",
-        address.path, address.authority
-    );
-    stream.write_all(request.as_bytes()).map_err(failed)?;
-    let mut answer = Vec::new();
-    let mut piece = [0; 16 * 1024];
-    loop {
-        let left = give_up.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(format!("{url}: no whole answer within {REPORT_WITHIN:?}"));
-        }
-        stream.set_read_timeout(Some(left)).map_err(failed)?;
-        match stream.read(&mut piece).map_err(failed)? {
-            0 => break,
-            count => answer.extend_from_slice(&piece[..count]),
-        }
-        if answer.len() as u64 > REPORT_LIMIT {
-            return Err(format!(
-                "{url}: the answer is longer than {REPORT_LIMIT} bytes"
-            ));
-        }
-    }
-    body(&answer).map_err(|why| format!("{url}: {why}"))
-}
-
-/// The body of a whole answer of HTTP.
-fn body(answer: &[u8]) -> Result<String, String> {
-    let text = String::from_utf8_lossy(answer);
-    let Some((head, body)) = text.split_once("\r\n\r\n") else {
-        return Err("the answer is not HTTP".to_owned());
-    };
-    let mut lines = head.lines();
-    let status = lines.next().unwrap_or_default();
-    let Some(code) = status
-        .strip_prefix("HTTP/1.")
-        .and_then(|rest| rest.split_whitespace().nth(1))
-    else {
-        return Err("the answer is not HTTP".to_owned());
-    };
-    if code != "200" {
-        return Err(format!("the answer has status {code}"));
-    }
-    for (name, value) in lines.filter_map(|line| line.split_once(':')) {
-        let value = value.trim();
-        match name.to_ascii_lowercase().as_str() {
-            "content-length" if value.parse() != Ok(body.len()) => {
-                return Err(format!("the answer has {} of {value} bytes", body.len()));
-            }
-            "transfer-encoding" => {
-                return Err(format!("the answer is {value}, which HTTP/1.0 has not"));
-            }
-            _ => {}
-        }
-    }
-    Ok(body.to_owned())
+    let report = fetch_report(&request).map_err(|error| format!("{url}: {error}"))?;
+    String::from_utf8(report).map_err(|_| format!("{url}: the report is not in UTF-8"))
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::io::Write;
     use std::net::TcpListener;
+    use tailbound_model::ServiceTls;
 
     const NOW_MS: i64 = 1_700_000_000_000;
 
     fn source(metrics: &BTreeMap<String, ReportedMetric>) -> ReportSource<'_> {
-        ReportSource {
-            metrics,
-            folder: std::env::temp_dir(),
-            now_ms: || NOW_MS,
-        }
+        ReportSource::new(metrics, std::env::temp_dir(), || NOW_MS).unwrap()
     }
 
     fn printing(script: &str) -> ReportedMetric {
@@ -292,19 +281,41 @@ mod tests {
     }
 
     #[test]
+    fn certificates_that_cannot_be_read_end_the_campaign_before_it_begins() {
+        let metric = ReportedMetric {
+            url: Some("https://127.0.0.1/report".to_owned()),
+            tls: Some(ServiceTls {
+                authority: "no-such-file.pem".into(),
+                server_name: None,
+                certificate: None,
+                key: None,
+            }),
+            ..ReportedMetric::default()
+        };
+        let metrics = BTreeMap::from([("own".to_owned(), metric)]);
+        let refused = ReportSource::new(&metrics, std::env::temp_dir(), || NOW_MS);
+        let refused = refused.err().unwrap().to_string();
+        assert!(
+            refused.starts_with("sampling.metrics.own: tls.authority: "),
+            "{refused}"
+        );
+        assert!(refused.contains("no-such-file.pem"), "{refused}");
+    }
+
+    #[test]
     fn reports_at_an_address_are_fetched() {
         let (url, asked_for) =
-            answering("HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{\"mean\": 2.5}\n");
+            answering("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{\"mean\": 2.5}\n");
         let metric = |url: &str| ReportedMetric {
             url: Some(format!("{url}/report?since_ms={SINCE}")),
             json: Some("/mean".to_owned()),
             ..ReportedMetric::default()
         };
         let cut = asked(metric(&url)).unwrap_err();
-        assert!(cut.contains("14 of 12 bytes"), "{cut}");
+        assert!(cut.contains("ends early"), "{cut}");
         let asked_for = asked_for.join().unwrap();
         assert!(
-            asked_for.starts_with("GET /report?since_ms=1700000000000 HTTP/1.0\r\n"),
+            asked_for.starts_with("GET /report?since_ms=1700000000000 HTTP/1.1\r\n"),
             "{asked_for}"
         );
         let (url, _) = answering("HTTP/1.1 200 OK\r\n\r\n{\"mean\": 2.5}");

@@ -53,7 +53,7 @@ pub struct SampledCampaign {
     pub queues: Vec<FittedQueue>,
     /// The name of the description.
     pub name: String,
-    description: tailbound_model::Description,
+    pub(super) description: tailbound_model::Description,
 }
 
 /// The answers of a campaign, as a document.

@@ -44,6 +44,8 @@ pub struct SampleOptions {
     pub seed: Option<u64>,
     /// The time after which no other point begins, in place of the description's.
     pub time_budget: Option<Duration>,
+    /// Axes of which only some values are measured, with these.
+    pub only: Vec<(String, String)>,
     /// The wall clock: the time now, RFC 3339 in UTC.
     pub now: fn() -> String,
     /// The wall clock in milliseconds since 1970, UTC.
@@ -63,9 +65,11 @@ pub fn sample(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<SampledCampaign, SampleError> {
-    let plan = CampaignPlan::of(loaded, inputs)?;
+    let plan = CampaignPlan::of(loaded, inputs, &options.only)?;
     plan.check_host()?;
     let seed = options.seed.unwrap_or(loaded.description.seed);
+    let metrics = &plan.campaign.metrics;
+    let reports = ReportSource::new(metrics, absolute(loaded.base()), options.now_ms)?;
     let (journal, records) = open_journal(&options.out, &plan.title(seed))?;
     if !records.is_empty() {
         observer.remark(&format!(
@@ -78,6 +82,7 @@ pub fn sample(
         design: PointChoice::of(&plan, seed),
         plan: &plan,
         options,
+        reports,
         seed,
         stop,
         journal,
@@ -160,6 +165,8 @@ struct CampaignRun<'a> {
     plan: &'a CampaignPlan<'a>,
     design: PointChoice,
     options: &'a SampleOptions,
+    /// Where the application's own reports are.
+    reports: ReportSource<'a>,
     seed: u64,
     stop: &'a AtomicBool,
     journal: UnitJournal,
@@ -216,11 +223,6 @@ impl CampaignRun<'_> {
         testbed: &mut Testbed<'_>,
         observer: &mut dyn Observer,
     ) -> Result<(), SampleError> {
-        let reports = ReportSource {
-            metrics: &self.plan.campaign.metrics,
-            folder: absolute(staged.loaded.base()),
-            now_ms: self.options.now_ms,
-        };
         let mut begin = Monotonic.now();
         while let Ok(turn) = self.next_turn() {
             let planned = self.plan.point(turn.point)?;
@@ -234,7 +236,7 @@ impl CampaignRun<'_> {
                 campaign: &self.plan.campaign,
                 turn,
                 seed: self.seed_of(self.records.len()),
-                reports: &reports,
+                reports: &self.reports,
                 stop: self.stop,
             };
             let mut measured = run.measure(testbed, (self.options.now)())?;

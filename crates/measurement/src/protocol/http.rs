@@ -1,7 +1,7 @@
 //! HTTP/1.1 responses to GET, on a connection that is kept (RFC 9112).
 //!
 //! `httparse` reads heads, trailers and chunk sizes. This module adds the framing: where a response ends, and
-//! its status. Bodies are skipped.
+//! its status. Bodies are skipped, except that of a report.
 
 use httparse::{EMPTY_HEADER, Header, Status};
 
@@ -23,6 +23,14 @@ pub struct HttpReader {
     /// The part that has come of a section that is not complete.
     section: Vec<u8>,
     status: u16,
+    kept: Option<KeptBody>,
+}
+
+/// The body of the one response that is read for its body.
+#[derive(Debug)]
+struct KeptBody {
+    bytes: Vec<u8>,
+    limit: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,17 +77,49 @@ fn too_large(what: &'static str, limit: u64) -> ProtocolError {
 }
 
 impl HttpReader {
+    /// A reader of one response, which keeps its body of so many bytes at most.
+    pub(crate) fn of_body(limit: usize) -> Self {
+        let bytes = Vec::new();
+        Self {
+            kept: Some(KeptBody { bytes, limit }),
+            ..Self::default()
+        }
+    }
+
+    /// The status and the body of the response of which [`Self::feed`] or [`Self::end`] has told, with the reader from
+    /// [`Self::of_body`].
+    pub(crate) fn into_response(self) -> (u16, Vec<u8>) {
+        (
+            self.status,
+            self.kept.map_or_else(Vec::new, |kept| kept.bytes),
+        )
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Result<(), ProtocolError> {
+        let Some(kept) = &mut self.kept else {
+            return Ok(());
+        };
+        if kept.bytes.len() + bytes.len() > kept.limit {
+            return Err(too_large("the body", kept.limit as u64));
+        }
+        kept.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
     /// See [`super::ReplyReader::feed`].
-    pub(super) fn feed(
+    pub(crate) fn feed(
         &mut self,
         mut bytes: &[u8],
         replies: &mut Vec<Reply>,
     ) -> Result<(), ProtocolError> {
         while !bytes.is_empty() {
             match self.state {
-                HttpState::UntilClose => return Ok(()),
+                // What follows the response is none of the report.
+                _ if self.kept.is_some() && !replies.is_empty() => return Ok(()),
+                HttpState::UntilClose => return self.keep(bytes),
                 HttpState::Body { missing, chunk } => {
                     let here = missing.min(bytes.len() as u64);
+                    self.keep(&bytes[..here as usize])?;
                     bytes = &bytes[here as usize..];
                     match missing - here {
                         0 if chunk => self.state = HttpState::ChunkEnd,
@@ -94,7 +134,7 @@ impl HttpReader {
     }
 
     /// See [`super::ReplyReader::end`].
-    pub(super) fn end(&mut self) -> Option<Reply> {
+    pub(crate) fn end(&mut self) -> Option<Reply> {
         (self.state == HttpState::UntilClose).then(|| self.take_reply())
     }
 
@@ -347,6 +387,39 @@ mod tests {
                 "{text:?}: {outcome:?}"
             );
         }
+    }
+
+    #[test]
+    fn the_body_of_a_report_is_kept() {
+        let read = |text: &str, limit: usize| {
+            let mut reader = HttpReader::of_body(limit);
+            let mut replies = Vec::new();
+            for byte in text.as_bytes() {
+                reader.feed(&[*byte], &mut replies)?;
+            }
+            replies.extend(reader.end());
+            Ok((replies.len(), reader.into_response()))
+        };
+        let head = "HTTP/1.1 200 OK\r\n";
+        for (rest, body) in [
+            ("Content-Length: 5\r\n\r\nhellotail", "hello"),
+            ("\r\nuntil the end", "until the end"),
+            (
+                "Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
+                "hello",
+            ),
+            ("Content-Length: 0\r\n\r\n", ""),
+        ] {
+            let text = format!("{head}{rest}");
+            assert_eq!(read(&text, 13), Ok((1, (200, body.into()))));
+        }
+        let long = format!("{head}\r\n12345");
+        assert!(matches!(
+            read(&long, 4),
+            Err(ProtocolError::TooLarge { .. })
+        ));
+        let early = read(&format!("{head}Content-Length: 9\r\n\r\nshort"), 9);
+        assert_eq!(early.map(|(replies, _)| replies), Ok(0));
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(super) fn web(check: &mut Check<'_>, place: &KeyPath, service: &Service) {
         );
     }
     server_name(check, &here, service, tls);
-    files(check, &here, tls);
+    tls.check_files(&here, check);
 }
 
 fn server_name(check: &mut Check<'_>, here: &KeyPath, service: &Service, tls: &ServiceTls) {
@@ -65,28 +65,31 @@ fn is_host(name: &str) -> bool {
         || (name.len() <= HOST_NAME_BYTES_MAX && name.split('.').all(is_label))
 }
 
-fn files(check: &mut Check<'_>, here: &KeyPath, tls: &ServiceTls) {
-    let named = [
-        ("authority", Some(&tls.authority)),
-        ("certificate", tls.certificate.as_ref()),
-        ("key", tls.key.as_ref()),
-    ];
-    for (key, path) in named {
-        if path.is_some_and(|path| path == Path::new("")) {
-            check.error(&here.key(key), "the path is empty", "name a PEM file");
+impl ServiceTls {
+    /// Adds the problems of the files of certificates and keys, which stand at a place.
+    pub fn check_files(&self, here: &KeyPath, check: &mut Check<'_>) {
+        let named = [
+            ("authority", Some(&self.authority)),
+            ("certificate", self.certificate.as_ref()),
+            ("key", self.key.as_ref()),
+        ];
+        for (key, path) in named {
+            if path.is_some_and(|path| path == Path::new("")) {
+                check.error(&here.key(key), "the path is empty", "name a PEM file");
+            }
         }
-    }
-    match (&tls.certificate, &tls.key) {
-        (Some(_), None) => check.error(
-            &here.key("certificate"),
-            "the private key of the certificate is missing",
-            "add `key`, or leave `certificate` out where the service asks for no certificate",
-        ),
-        (None, Some(_)) => check.error(
-            &here.key("key"),
-            "the certificate of the private key is missing",
-            "add `certificate`, or leave `key` out where the service asks for no certificate",
-        ),
-        _ => {}
+        match (&self.certificate, &self.key) {
+            (Some(_), None) => check.error(
+                &here.key("certificate"),
+                "the private key of the certificate is missing",
+                "add `key`, or leave `certificate` out where the service asks for no certificate",
+            ),
+            (None, Some(_)) => check.error(
+                &here.key("key"),
+                "the certificate of the private key is missing",
+                "add `certificate`, or leave `key` out where the service asks for no certificate",
+            ),
+            _ => {}
+        }
     }
 }
