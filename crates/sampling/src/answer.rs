@@ -164,21 +164,22 @@ fn verdict(
     }
 }
 
-/// An answer that was measured less than `1 + confirmations` times. Of many points that are measured once, the cheapest
+/// The answers that were measured less than `1 + confirmations` times. Of many points that are measured once, the cheapest
 /// that kept the promises is more likely than any other to have kept them by luck.
 pub fn unconfirmed(
     grid: &SampleGrid,
     records: &[PointRecord],
     confirmations: u32,
-) -> Option<CampaignTurn> {
+) -> Vec<CampaignTurn> {
     let summaries = summaries(grid, records);
     let conditions = grid.conditions().into_iter();
-    let mut cheapest = conditions.filter_map(|points| cheapest(grid, &points, &summaries));
-    let point = cheapest.find(|point| {
+    let cheapest = conditions.filter_map(|points| cheapest(grid, &points, &summaries));
+    let is_open = |point: &usize| {
         let summary = &summaries[*point];
         summary.failures < MOST_FAILURES && summary.ratios.len() <= confirmations as usize
-    });
-    point.map(CampaignTurn::of_point)
+    };
+    let open = cheapest.filter(is_open);
+    open.map(CampaignTurn::of_point).collect()
 }
 
 /// The point with the least share that kept the promises; of several the one that was measured most often, and of those the

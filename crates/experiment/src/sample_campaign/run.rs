@@ -193,22 +193,41 @@ impl CampaignRun<'_> {
         }
     }
 
-    /// The next measurement, or why there is none.
+    /// The next measurement, or why there is none. Answers are confirmed last; where the time is limited, while there is
+    /// enough of it.
     fn next_turn(&self) -> Result<CampaignTurn, CampaignEnd> {
         if self.stop.load(Ordering::SeqCst) {
             return Err(CampaignEnd::Stopped);
         }
         let confirmations = self.plan.campaign.confirmations;
-        let turn = self
-            .design
-            .next(&self.records)
-            .or_else(|| unconfirmed(&self.plan.grid, &self.records, confirmations))
-            .ok_or(CampaignEnd::Complete)?;
-        let budget = self.options.time_budget.or(self.plan.campaign.time_budget);
-        match budget {
-            Some(budget) if self.spent() >= budget => Err(CampaignEnd::TimeOver),
-            _ => Ok(turn),
+        let unconfirmed = unconfirmed(&self.plan.grid, &self.records, confirmations);
+        let left = self.time_left();
+        if left.is_some_and(|left| left.is_zero()) {
+            let is_over = self.next_point().is_some() || !unconfirmed.is_empty();
+            return Err(if is_over {
+                CampaignEnd::TimeOver
+            } else {
+                CampaignEnd::Complete
+            });
         }
+        let count = self.records.len().max(1) as u64;
+        let needed = self.spent().scaled_up(unconfirmed.len() as u64, count);
+        let confirmation = unconfirmed.first().copied();
+        let next = match left.is_some_and(|left| left <= needed) {
+            true => confirmation.or_else(|| self.next_point()),
+            false => self.next_point().or(confirmation),
+        };
+        next.ok_or(CampaignEnd::Complete)
+    }
+
+    fn next_point(&self) -> Option<CampaignTurn> {
+        self.design.next(&self.records)
+    }
+
+    /// What is left of the time in which points may begin; `None` where it is not limited.
+    fn time_left(&self) -> Option<Duration> {
+        let budget = self.options.time_budget.or(self.plan.campaign.time_budget);
+        budget.map(|budget| budget.saturating_sub(self.spent()))
     }
 
     fn spent(&self) -> Duration {
@@ -352,8 +371,7 @@ impl CampaignRun<'_> {
     fn step(&self, what: &str, begins: bool) -> ExperimentStep {
         let finished = self.records.len();
         let spent = self.spent().as_secs_f64();
-        let budget = self.options.time_budget.or(self.plan.campaign.time_budget);
-        let by_time = budget.map(|budget| (budget.as_secs_f64() - spent).max(0.0));
+        let by_time = self.time_left().map(Duration::as_secs_f64);
         let by_count = self.design.count().map(|count| {
             let campaign = &self.plan.campaign;
             let guess = campaign.least_time.saturating_add(campaign.warm_up);
