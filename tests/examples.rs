@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use tailbound_linux::process;
+use tailbound_linux::{HostCapabilities, process};
 use tailbound_tests::host::{self, Need};
 use tailbound_tests::{binaries, repository};
 
@@ -316,6 +316,124 @@ fn skips_namespaces(test: &str) -> bool {
         eprintln!("SKIP {test}: needs ip");
     }
     lacks_ip
+}
+
+/// A program in the background, which is asked to end when the test is over.
+struct BackgroundProgram(std::process::Child);
+
+impl Drop for BackgroundProgram {
+    fn drop(&mut self) {
+        let pid = self.0.id().to_string();
+        let _has_ended_already = Command::new("kill").args(["-TERM", &pid]).status();
+        let _is_reaped = self.0.wait();
+    }
+}
+
+/// What the containers of the e-learning example lack here, if anything.
+fn lacks_elearning_containers() -> Option<&'static str> {
+    let answers = |program: &str| {
+        let output = Command::new(program).arg("--version").output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let is_there = |path: &str| repository::root().join(path).exists();
+    let needs = [
+        ("runc", answers("runc")),
+        ("java (openjdk-17-jre-headless)", answers("java")),
+        ("mariadbd (mariadb-server-core)", answers("mariadbd")),
+        (
+            "tomcat10-common",
+            is_there("/usr/share/tomcat10/bin/bootstrap.jar"),
+        ),
+        (
+            "java/elearning/target/elearning.war, which tools/java builds",
+            is_there("java/elearning/target/elearning.war"),
+        ),
+    ];
+    let missing = needs.into_iter().find(|(_, is_met)| !is_met);
+    missing.map(|(what, _)| what)
+}
+
+/// Two points of the application in its containers, with what the application itself reports in XML.
+#[test]
+fn elearning_is_sampled_in_containers() {
+    let test = "elearning_is_sampled_in_containers";
+    if host::skip(test, NAMESPACES) {
+        return;
+    }
+    if let Some(what) = lacks_elearning_containers() {
+        return eprintln!("SKIP {test}: needs {what}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let listeners = [0, 1].map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let ports = listeners.map(|one| one.local_addr().unwrap().port().to_string());
+    let said = fs::File::create(folder.path().join("said")).unwrap();
+    let places = [
+        "--port",
+        &ports[0],
+        "--database-port",
+        &ports[1],
+        "--warm-up",
+        "200",
+    ];
+    let mut containers = example_program("examples/elearning/containers", folder.path(), &places);
+    containers.stdin(Stdio::null()).stderr(said);
+    let containers = BackgroundProgram(process::die_with_parent(&mut containers).spawn().unwrap());
+    let words = || fs::read_to_string(folder.path().join("said")).unwrap();
+    // Whoever comes first makes the data of the database.
+    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(600);
+    while !words().contains("ready on port") {
+        assert!(std::time::Instant::now() < give_up, "{}", words());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+
+    let file = repository::root().join("examples/elearning/containers.toml");
+    let text = fs::read_to_string(file)
+        .unwrap()
+        .replace(":18080", &format!(":{}", ports[0]));
+    let (before, _) = text.split_once("[sampling]").unwrap();
+    let (_, metric) = text.split_once("[sampling.metrics").unwrap();
+    let campaign = "[sampling]\nservices = [\"web\"]\nshare = \"60,90\"\nleast_time = \"1s\"\nmost_time = \"1s\"\n\
+                    warm_up = \"200ms\"\ncontrol_distance = 0\n\n[sampling.metrics";
+    let short = folder.path().join("containers.toml");
+    fs::write(&short, format!("{before}{campaign}{metric}")).unwrap();
+    let mut sample = Command::new(binaries::program("tailbound"));
+    sample.args([
+        "sample",
+        "containers.toml",
+        "--out",
+        "samples",
+        "--format",
+        "json",
+    ]);
+    sample.current_dir(folder.path());
+    let output = sample
+        .env("TAILBOUND_STATE_DIR", folder.path().join("state"))
+        .output();
+    let output = output.unwrap();
+    // Whether a promise is kept in a second is open.
+    let is_measured = [0, 2].contains(&output.status.code().unwrap_or(1));
+    assert!(is_measured, "{}{}", text_of(&output), words());
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["measurements"], 2, "{document}");
+    let table = fs::read_to_string(folder.path().join("samples/points.csv")).unwrap();
+    let mut rows = table
+        .lines()
+        .map(|row| row.split(',').collect::<Vec<&str>>());
+    let head = rows.next().unwrap();
+    let column = |name: &str| head.iter().position(|own| *own == name).unwrap();
+    for row in rows {
+        let inside: f64 = row[column("metric_inside_position_ns")].parse().unwrap();
+        assert!(inside > 0.0, "{table}");
+        assert!(
+            row[column("answered")].parse::<u64>().unwrap() > 0,
+            "{table}"
+        );
+    }
+    drop(containers);
+    let groups = HostCapabilities::probe().cgroup_v2_root.unwrap();
+    for group in ["elearning-web", "elearning-database"] {
+        assert!(!groups.join(group).exists(), "{group} is left: {}", words());
+    }
 }
 
 #[test]

@@ -216,6 +216,7 @@ pub(super) fn end(mut out: String, entries: &[LegendEntry], palette: &Palette) -
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
@@ -226,7 +227,7 @@ mod tests {
             assert!((3..=9).contains(&ticks.len()), "{greatest}: {ticks:?}");
         }
         assert_eq!(NumberAxis::around([f64::NAN].into_iter()), None);
-        let one = NumberAxis::around([3.0].into_iter()).expect("one number");
+        let one = NumberAxis::around([3.0].into_iter()).unwrap();
         assert!((one.place(3.0) - 0.5).abs() < 1e-9);
     }
 
