@@ -1,60 +1,99 @@
 //! What became of the applications while a manager divided.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tailbound_balance::{HoldReason, LevelReport};
-use tailbound_balance_manager::{CapacityManager, IntervalOutcome};
 use tailbound_time::Duration;
 
-use crate::failure::Failure;
-use crate::output::Output;
-
-/// The columns of the answer.
-const HEADER: [&str; 7] = [
-    "application",
-    "capacity",
-    "mean",
-    "matching",
-    "level",
-    "held",
-    "reason",
-];
+use crate::manager::{CapacityManager, IntervalOutcome};
 
 /// `DivisionState` is the state of a division.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DivisionState {
+    /// The number of the division, by which it is asked for.
+    pub number: u64,
+    /// The name of the description.
+    pub name: String,
+    /// The time from one interval to the next.
+    pub interval_ns: u64,
     /// The capacity that is divided, per period.
-    whole_ns: u64,
+    pub whole_ns: u64,
     /// The intervals that have passed.
-    intervals: u64,
-    /// The changes of budgets that the daemon refused.
-    refused_changes: u64,
-    applications: Vec<ApplicationState>,
+    pub intervals: u64,
+    /// The changes of budgets that were refused.
+    pub refused_changes: u64,
+    /// The applications, by name.
+    pub applications: Vec<ApplicationState>,
 }
 
-/// An application of a division.
-#[derive(Clone, Debug, Serialize)]
-struct ApplicationState {
-    name: String,
+/// `ApplicationState` is an application of a division.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApplicationState {
+    /// The name.
+    pub name: String,
     /// The capacity that holds now.
-    capacity_ns: u64,
+    pub capacity_ns: u64,
     /// The sum over all intervals.
     #[serde(skip)]
     total_ns: u128,
     /// The mean over all intervals.
-    mean_capacity_ns: u64,
+    pub mean_capacity_ns: u64,
     /// The latest matching value.
-    matching_value: Option<f64>,
+    pub matching_value: Option<f64>,
     /// The latest service level.
-    service_level: Option<f64>,
+    pub service_level: Option<f64>,
     /// The intervals without a measurement.
-    held_intervals: u64,
+    pub held_intervals: u64,
     /// Why the last interval had none.
-    hold_reason: Option<HoldReason>,
+    pub hold_reason: Option<HoldReason>,
+}
+
+/// `PassedInterval` is an interval that is over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PassedInterval {
+    /// Its number, from 1.
+    pub number: u64,
+    /// The time since the division began.
+    pub at_ns: u64,
+    /// The applications, in the order of the state.
+    pub entries: Vec<IntervalEntry>,
+    /// What people want to hear of it.
+    pub news: Vec<String>,
+    /// The domains whose reservations have ended.
+    pub ended: Vec<String>,
+}
+
+/// `IntervalEntry` is an application in an interval that is over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IntervalEntry {
+    /// The capacity that was in force.
+    pub capacity_ns: u64,
+    /// The reported matching value.
+    pub matching_value: Option<f64>,
+    /// The reported service level.
+    pub service_level: Option<f64>,
+    /// The longest latency of the window.
+    pub latency_ns: Option<u64>,
+    /// Why there is no report.
+    pub hold_reason: Option<HoldReason>,
+}
+
+impl IntervalEntry {
+    fn new(held: Duration, report: &Result<LevelReport, HoldReason>) -> Self {
+        let measured = report.as_ref().ok();
+        let latency = measured.and_then(|one| one.latency);
+        Self {
+            capacity_ns: held.as_nanos(),
+            matching_value: measured.map(|one| one.matching_value.as_f64()),
+            service_level: measured.and_then(|one| one.service_level),
+            latency_ns: latency.map(Duration::as_nanos),
+            hold_reason: report.as_ref().err().cloned(),
+        }
+    }
 }
 
 impl DivisionState {
     /// The state before the first interval.
-    pub fn of(manager: &CapacityManager) -> Self {
+    pub fn of(manager: &CapacityManager, number: u64, name: String) -> Self {
         let each = manager.names().zip(manager.capacities());
         let applications = each.map(|(name, capacity)| ApplicationState {
             name: name.to_owned(),
@@ -67,6 +106,9 @@ impl DivisionState {
             hold_reason: None,
         });
         Self {
+            number,
+            name,
+            interval_ns: manager.interval().as_nanos(),
             whole_ns: manager.whole().as_nanos(),
             intervals: 0,
             refused_changes: 0,
@@ -74,8 +116,14 @@ impl DivisionState {
         }
     }
 
-    /// Enters an interval in which the capacities `held` were in force; returns what people want to hear of it.
-    pub fn enter(&mut self, held: &[Duration], outcome: &IntervalOutcome) -> Vec<String> {
+    /// Enters an interval that ended `at` since the begin, and in which the capacities `held` were in force.
+    pub fn enter(
+        &mut self,
+        at: Duration,
+        held: &[Duration],
+        reports: &[Result<LevelReport, HoldReason>],
+        outcome: &IntervalOutcome,
+    ) -> PassedInterval {
         self.intervals += 1;
         let mut news = Vec::new();
         if self.refused_changes == 0 {
@@ -90,33 +138,17 @@ impl DivisionState {
             application.mean_capacity_ns =
                 (application.total_ns / u128::from(self.intervals)) as u64;
             application.capacity_ns = outcome.capacities[place].as_nanos();
-            news.extend(application.enter(&outcome.reports[place]));
+            news.extend(application.enter(&reports[place]));
         }
-        news
-    }
-
-    /// Prints a row for each application.
-    pub fn print(&self, output: &Output) -> Result<(), Failure> {
-        let share = |capacity_ns: u64| {
-            let percent = capacity_ns as f64 / self.whole_ns.max(1) as f64 * 100.0;
-            format!("{percent:.1}%")
-        };
-        let number = |number: Option<f64>| number.map_or("-".to_owned(), |one| format!("{one:.2}"));
-        let row = |one: &ApplicationState| {
-            vec![
-                one.name.clone(),
-                share(one.capacity_ns),
-                share(one.mean_capacity_ns),
-                number(one.matching_value),
-                number(one.service_level),
-                format!("{} of {}", one.held_intervals, self.intervals),
-                one.hold_reason
-                    .as_ref()
-                    .map_or(String::new(), HoldReason::to_string),
-            ]
-        };
-        let rows: Vec<Vec<String>> = self.applications.iter().map(row).collect();
-        output.rows(&HEADER, &rows, self)
+        let entries = held.iter().zip(reports);
+        let entries = entries.map(|(held, report)| IntervalEntry::new(*held, report));
+        PassedInterval {
+            number: self.intervals,
+            at_ns: at.as_nanos(),
+            entries: entries.collect(),
+            news,
+            ended: outcome.ended.clone(),
+        }
     }
 }
 

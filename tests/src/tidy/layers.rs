@@ -29,7 +29,6 @@ pub const LAYERS: [&[&str]; 12] = [
     &["enforcement", "recorder", "ports", "pubsub", "sweep"],
     &["control", "measurement", "c-library"],
     &[
-        "balance-manager",
         "modes",
         "fleet",
         "report",
@@ -38,6 +37,7 @@ pub const LAYERS: [&[&str]; 12] = [
         "top",
     ],
     &[
+        "balance-manager",
         "modes-service",
         "modes-report",
         "causes-report",
