@@ -50,6 +50,18 @@ impl BudgetSet {
             .all(|(domain, _)| self.ended.contains(domain))
     }
 
+    /// The domains whose reservations have not ended.
+    pub fn active(&self) -> impl Iterator<Item = &str> {
+        let names = self.in_force.iter().map(|(domain, _)| domain.as_str());
+        names.filter(|domain| !self.ended.contains(*domain))
+    }
+
+    /// Whether nothing is to be changed for these budgets.
+    pub fn are_in_force(&self, wanted: &[Duration]) -> bool {
+        let mut pairs = self.in_force.iter().zip(wanted);
+        pairs.all(|((domain, budget), wanted)| budget == wanted || self.ended.contains(domain))
+    }
+
     /// The sum of the budgets in force.
     pub fn total(&self) -> Duration {
         let budgets = self.in_force.iter().map(|(_, budget)| *budget);

@@ -1,5 +1,6 @@
 //! The table `[balance]` with the reservations that it refers to: all that the manager and the simulation need.
 
+use serde::{Deserialize, Serialize};
 use tailbound_model::Description;
 use tailbound_time::Duration;
 
@@ -7,7 +8,8 @@ use crate::rule::{CapacityRule, CapacityTerms, RuleError};
 use crate::table::{BalanceTable, BalancedApplication};
 
 /// `BalancePlan` is a checked table with the described reservations.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct BalancePlan {
     /// The table.
     pub balance: BalanceTable,
@@ -18,7 +20,8 @@ pub struct BalancePlan {
 }
 
 /// An application with its domains.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PlannedApplication {
     /// The name.
     pub name: String,
@@ -31,7 +34,8 @@ pub struct PlannedApplication {
 }
 
 /// A domain of an application.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct BalancedDomain {
     /// The name.
     pub name: String,
@@ -70,6 +74,31 @@ impl BalancePlan {
             period,
             applications,
         })
+    }
+
+    /// The same plan without the models, which only a simulation needs.
+    #[must_use]
+    pub fn without_models(mut self) -> Self {
+        for application in self.balance.applications.values_mut() {
+            application.simulated = None;
+        }
+        for application in &mut self.applications {
+            application.described.simulated = None;
+        }
+        self
+    }
+
+    /// The budgets of all domains under these capacities, in whole microseconds, which all back ends count in. What is rounded
+    /// off stays with nobody.
+    pub fn budgets(&self, capacities: &[Duration]) -> Vec<(String, Duration)> {
+        let each = self.applications.iter().zip(capacities);
+        let budgets = each.flat_map(|(one, capacity)| {
+            let domains = one.domains.iter().map(|domain| domain.name.clone());
+            let budgets = one.budgets(*capacity).into_iter();
+            let budgets = budgets.map(|budget| Duration::from_micros(budget.as_nanos() / 1000));
+            domains.zip(budgets).collect::<Vec<_>>()
+        });
+        budgets.collect()
     }
 
     /// The rule at its start.

@@ -34,6 +34,7 @@ pub(crate) struct QueueModel {
     next_update_ns: u64,
     /// The phase that is under way, and its end.
     phase: usize,
+    phase_begin_ns: u64,
     phase_end_ns: u64,
     next_arrival_ns: Option<u64>,
     /// The next request of each user who thinks.
@@ -54,6 +55,7 @@ impl QueueModel {
             now_ns: 0,
             next_update_ns: INTERVAL.as_nanos(),
             phase: 0,
+            phase_begin_ns: 0,
             phase_end_ns: 0,
             next_arrival_ns: None,
             thinking: BinaryHeap::new(),
@@ -74,9 +76,12 @@ impl QueueModel {
         self.controller.latency(self.unfinished_for())
     }
 
-    /// The matching value that the application reports now.
+    /// The matching value that the application reports now: at the instant of a change, in the way of the phase that ends.
     pub fn reported(&self) -> Option<f64> {
-        match self.load().map_or(PhaseReport::True, |phase| phase.report) {
+        let has_just_begun = self.phase > 0 && self.phase_begin_ns == self.now_ns;
+        let phase = self.phase - usize::from(has_just_begun);
+        let described = self.model.phases.get(phase).map(|phase| phase.report);
+        match described.unwrap_or_default() {
             PhaseReport::True => self.controller.matching_value(self.unfinished_for()),
             PhaseReport::Least => Some(-1.0),
             PhaseReport::None => None,
@@ -130,6 +135,7 @@ impl QueueModel {
 
     /// Users come at once and leave after their thinking; an open load begins.
     fn begin_phase(&mut self) {
+        self.phase_begin_ns = self.now_ns;
         let Some(phase) = self.load().cloned() else {
             self.next_arrival_ns = None;
             return;

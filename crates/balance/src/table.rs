@@ -38,7 +38,7 @@ pub struct BalanceTable {
     /// The age of the last request beyond which a report is no measurement; three intervals if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stale_after: Option<Duration>,
-    /// The time that an application has for its report; a tenth of the interval if left out.
+    /// The time that an application has for its report; half of the interval if left out, which is the most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_within: Option<Duration>,
     /// The applications, by name.
@@ -190,8 +190,8 @@ impl BalanceTable {
 
     /// The time that an application has for its report.
     pub fn answer_within(&self) -> Duration {
-        let tenth = || Duration::from_nanos(self.interval.as_nanos() / 10);
-        self.answer_within.unwrap_or_else(tenth)
+        let half = || Duration::from_nanos(self.interval.as_nanos() / 2);
+        self.answer_within.unwrap_or_else(half)
     }
 
     /// Whether the description has the table.

@@ -211,3 +211,22 @@ fn an_application_without_a_model_is_named() {
         BalanceSimulationError::NoModel("shop-1".into())
     );
 }
+
+/// The report at the end of a phase is about what was in the phase, though the next one begins at the same instant.
+#[test]
+fn the_last_interval_of_a_phase_reports_as_the_phase_says() {
+    let load =
+        |report: &str| format!("{{ length = \"50s\", rate = \"4/s\", report = \"{report}\" }}");
+    let silent_then_lying = format!("{}, {}", load("none"), load("least"));
+    let silent = format!("{}, {}", load("true"), load("none"));
+    let played = played(&[&silent_then_lying, &silent], 1);
+    let values = |place: usize, intervals: std::ops::Range<usize>| {
+        let intervals = &played.applications[place].intervals[intervals];
+        let values = intervals.iter().map(|one| one.matching_value);
+        values.collect::<Vec<_>>()
+    };
+    assert_eq!(values(0, 0..10), [None; 10]);
+    assert_eq!(values(0, 10..20), [Some(-1.0); 10]);
+    assert!(values(1, 5..10).iter().all(Option::is_some));
+    assert_eq!(values(1, 10..20), [None; 10]);
+}

@@ -46,6 +46,7 @@ fn texts() -> String {
         "tailbound_status.h",
         "tailbound_topics.h",
         "tailbound_ports.h",
+        "tailbound_service_level.h",
     ];
     let texts = files.map(|file| fs::read_to_string(headers().join(file)).unwrap());
     texts.concat()

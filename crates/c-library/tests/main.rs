@@ -4,4 +4,5 @@
 mod headers;
 mod ports;
 mod programs;
+mod service_level;
 mod topics;

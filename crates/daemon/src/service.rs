@@ -185,10 +185,10 @@ impl<R: LeasedReservations + Send + 'static> DaemonService<R> {
         metrics::render(self.status(), &self.counters, collectors)
     }
 
-    /// The domains whose reservations only subsystems change.
-    fn claimed_domains(&self) -> BTreeSet<String> {
+    /// The domains whose reservations subsystems keep when they have no members.
+    fn kept_domains(&self) -> BTreeSet<String> {
         let subsystems = self.subsystems.iter();
-        subsystems.flat_map(|one| one.claimed_domains()).collect()
+        subsystems.flat_map(|one| one.kept_domains()).collect()
     }
 
     /// What a subsystem changes nobody else does.

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use tailbound_subsystem::{Place, Registration, Remains, ReservationHost, Subsystem};
 
 /// All subsystems: a new one is a line here.
-const ALL: [Registration; 1] = [tailbound_modes_service::REGISTRATION];
+const ALL: [Registration; 2] = [
+    tailbound_balance_manager::REGISTRATION,
+    tailbound_modes_service::REGISTRATION,
+];
 
 /// The subsystems of a daemon that starts.
 pub fn start(host: &Arc<dyn ReservationHost>, place: &Place) -> Vec<Box<dyn Subsystem>> {

@@ -338,4 +338,18 @@ pub trait Backend: Send + Sync {
     /// If the target has gone or is of a kind that it cannot take, or the kernel's state cannot be
     /// read.
     fn plan(&self, request: &ReservationRequest, site: Site<'_>) -> Result<Plan, EnforcementError>;
+
+    /// What would be changed to give a reservation that stands by these changes another budget and to leave all else,
+    /// without a look at its members; none if that takes one.
+    ///
+    /// # Errors
+    /// If the budget is none of this back end.
+    fn plan_budget(
+        &self,
+        _request: &ReservationRequest,
+        _inheritance: &Inheritance,
+        _standing: &[&Change],
+    ) -> Result<Option<Plan>, EnforcementError> {
+        Ok(None)
+    }
 }

@@ -8,7 +8,7 @@
 //!
 //! A window of a simulated schedule is drawn by [`render_schedule_svg`] and
 //! [`render_schedule_html`]; the course of a mode change by [`render_timeline_svg`] and
-//! [`render_timeline_html`].
+//! [`render_timeline_html`]; quantities over intervals by [`render_steps_svg`] and [`render_steps_html`].
 
 mod bands;
 mod column_stack;
@@ -25,6 +25,7 @@ mod png;
 pub mod run_report;
 mod schedule;
 mod section;
+mod step_response;
 mod svg;
 mod table;
 mod ticks;
@@ -54,6 +55,7 @@ pub use png::{PngError, render_png};
 pub use run_report::*;
 pub use schedule::{SchedulePage, SchedulePicture, render_schedule_html, render_schedule_svg};
 pub use section::{PictureSection, ReportSection, check_sections, report_plots};
+pub use step_response::{StepPanel, StepPicture, render_steps_html, render_steps_svg};
 pub use svg::{render_svg, render_svg_on};
 pub use table::{
     Cell, Column, RowIntervals, Table, columns, merge_by_name, quantile_names, quantile_row, tables,

@@ -42,9 +42,14 @@ pub trait Subsystem: Send + Sync {
     /// Its metrics as they are now; none while there is nothing to count.
     fn metrics(&self) -> Option<Box<dyn Collector>>;
 
-    /// The domains whose reservations nobody else may change, and which are not released when they have no
-    /// members.
+    /// The domains whose reservations nobody else may change.
     fn claimed_domains(&self) -> BTreeSet<String>;
+
+    /// The domains whose reservations are not released when they have no members: those that are claimed, unless
+    /// a subsystem says otherwise.
+    fn kept_domains(&self) -> BTreeSet<String> {
+        self.claimed_domains()
+    }
 
     /// Why nobody else may change the reservation of a claimed domain.
     fn refusal_to_change(&self, domain: &str) -> Refusal;
@@ -91,6 +96,12 @@ pub trait ReservationHost: Send + Sync {
     /// Why none is made.
     fn restore(&self, requests: &[ReservationRequest], started: &StartTimes)
     -> Result<(), Refusal>;
+
+    /// Takes the reservation of a domain without members back.
+    ///
+    /// # Errors
+    /// If it has none, or something could not be restored.
+    fn release(&self, domain: &str) -> Result<(), Refusal>;
 
     /// Takes everything back.
     ///

@@ -30,7 +30,6 @@ pub const LAYERS: [&[&str]; 12] = [
     &["enforcement", "recorder", "ports", "pubsub", "sweep"],
     &["control", "measurement", "c-library"],
     &[
-        "balance-manager",
         "modes",
         "fleet",
         "report",
@@ -39,6 +38,7 @@ pub const LAYERS: [&[&str]; 12] = [
         "top",
     ],
     &[
+        "balance-manager",
         "modes-service",
         "modes-report",
         "causes-report",

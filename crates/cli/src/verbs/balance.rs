@@ -1,18 +1,21 @@
 //! `tailbound balance`: CPU time divided among applications that can serve less.
 
-mod division_state;
+mod division_table;
 mod interval_log;
 mod promises;
 mod session;
 mod simulation_answer;
+mod step_picture;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use tailbound_balance::BalancePlan;
 use tailbound_balance::simulation::{BalanceSimulationError, simulate};
+use tailbound_control::DaemonStatus;
 use tailbound_time::Duration;
 
+use self::step_picture::{IntervalRecord, PictureArguments};
 use crate::arguments::ExportArguments;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -20,7 +23,8 @@ use crate::subsystems::SubsystemVerb;
 
 /// Divide CPU time among applications that can serve less, by their matching values.
 ///
-/// The reservations of the applications hold for as long as the command runs. SIGUSR1 prints the state.
+/// The reservations of the applications hold for as long as the command runs, and with --detach until they are reverted.
+/// SIGUSR1 prints the state.
 #[derive(Debug, Args)]
 struct BalanceArguments {
     /// The description (TOML), with a table `[balance]`.
@@ -31,12 +35,21 @@ struct BalanceArguments {
     /// The seed of the simulation, in place of the description's.
     #[arg(long, requires = "simulate")]
     seed: Option<u64>,
+    /// Have the daemon divide until `tailbound revert`, and end.
+    #[arg(long, conflicts_with_all = ["simulate", "duration", "log"])]
+    detach: bool,
     /// The time after which the command ends; with Ctrl-C if left out.
     #[arg(short, long, conflicts_with = "simulate")]
     duration: Option<Duration>,
     /// A file that gets a line of CSV for each application in each interval.
     #[arg(long, value_name = "FILE", conflicts_with = "simulate")]
     log: Option<PathBuf>,
+    /// Draw the log of a division that has ended, or the intervals of a simulation (CSV); nothing is asked or changed.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["simulate", "duration", "log", "detach"])]
+    from_log: Option<PathBuf>,
+    /// Where a picture is written to.
+    #[command(flatten)]
+    picture: PictureArguments,
     /// Where the answer is written to.
     #[command(flatten)]
     export: ExportArguments,
@@ -55,6 +68,10 @@ impl SubsystemVerb for BalanceVerb {
         let arguments = BalanceArguments::from_arg_matches(arguments);
         carry_out(&arguments.map_err(Failure::from_error)?, output)
     }
+
+    fn section(&self, status: &DaemonStatus) -> Vec<String> {
+        division_table::section(status)
+    }
 }
 
 fn carry_out(arguments: &BalanceArguments, output: &Output) -> Result<(), Failure> {
@@ -66,6 +83,10 @@ fn carry_out(arguments: &BalanceArguments, output: &Output) -> Result<(), Failur
             "describe balance.applications; docs/guides/balance.md has an example",
         ));
     };
+    let title = format!("Division of \"{}\"", loaded.description.name);
+    if let Some(log) = &arguments.from_log {
+        return draw_log(log, &title, arguments, output);
+    }
     promises::predict(&mut plan, &loaded, output)?;
     if !arguments.simulate {
         return session::carry_out(plan, &loaded, arguments, output);
@@ -78,5 +99,28 @@ fn carry_out(arguments: &BalanceArguments, output: &Output) -> Result<(), Failur
         ),
         BalanceSimulationError::Rule(_) => Failure::from_error(error),
     })?;
+    let steps = IntervalRecord::of_simulation(&answer);
+    arguments
+        .picture
+        .write(&steps, &format!("{title}, simulated"))?;
     simulation_answer::print(&answer, output)
+}
+
+/// Draws a division that has ended.
+fn draw_log(
+    log: &Path,
+    title: &str,
+    arguments: &BalanceArguments,
+    output: &Output,
+) -> Result<(), Failure> {
+    if !arguments.picture.is_asked_for() {
+        return Err(Failure::with_help(
+            "no picture is asked for",
+            "give --export-svg FILE or --export-html FILE",
+        ));
+    }
+    let steps = IntervalRecord::of_log(log)?;
+    arguments.picture.write(&steps, title)?;
+    steps.tell(output);
+    Ok(())
 }

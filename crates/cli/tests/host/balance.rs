@@ -1,4 +1,5 @@
-//! A division of CPU time among two applications, of which one lies and dies, and the death of the manager itself.
+//! A division of CPU time among two applications, of which one lies and dies; the deaths of the command and of the daemon with
+//! the manager; divisions over every back end whose budgets change while they are in force.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -37,7 +38,7 @@ class Application(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Application)
+server = http.server.HTTPServer(("127.0.0.1", 0), Application)
 with open(sys.argv[1] + ".new", "w") as port:
     port.write(str(server.server_port))
 os.rename(sys.argv[1] + ".new", sys.argv[1] + ".port")
@@ -79,10 +80,10 @@ impl<'a> ReportingApplication<'a> {
         self.bench.write(self.name, &text);
     }
 
-    fn is_described(&self) -> String {
+    fn is_described(&self, backend: &str) -> String {
         format!(
             "[domains.{name}]\nkind = \"process\"\npids = [{pid}]\n\
-             reservation = {{ backend = \"cfs-quota\", budget = \"40ms\", period = \"100ms\", cpus = [0] }}\n\n\
+             reservation = {{ backend = \"{backend}\", budget = \"40ms\", period = \"100ms\", cpus = [0] }}\n\n\
              [balance.applications.{name}]\ndomains = [\"{name}\"]\nsource = \"http://127.0.0.1:{port}/\"\n\
              least = \"5ms\"\n\n",
             name = self.name,
@@ -139,9 +140,11 @@ fn place(test: &str) -> Option<Bench> {
 }
 
 fn describe(bench: &Bench, applications: [&ReportingApplication<'_>; 2]) {
-    let described = applications
-        .map(ReportingApplication::is_described)
-        .concat();
+    describe_over("cfs-quota", bench, applications);
+}
+
+fn describe_over(backend: &str, bench: &Bench, applications: [&ReportingApplication<'_>; 2]) {
+    let described = applications.map(|one| one.is_described(backend)).concat();
     let text = format!(
         "schema_version = 1\nname = \"shops\"\n\n[hosts.here]\ncpus = [0, 1]\n\n\
          [balance]\ninterval = \"1s\"\nanswer_within = \"500ms\"\ncapacity = \"80ms\"\nmanager = \"1ms\"\n\n{described}"
@@ -263,4 +266,117 @@ fn a_manager_whose_reservations_are_taken_back_says_so_and_ends() {
     );
     drop((one, two));
     bench.assert_clean("one");
+}
+
+/// Two applications, one of which is in need, among whom the daemon divides after the command has ended.
+fn detached<'a>(bench: &'a Bench, needs: f64) -> [ReportingApplication<'a>; 2] {
+    let one = ReportingApplication::start(bench, "one");
+    let two = ReportingApplication::start(bench, "two");
+    describe(bench, [&one, &two]);
+    one.reports(needs, 0.2);
+    two.reports(0.8, 1.0);
+    let ended = bench.run(&["balance", "shops.toml", "--detach"]);
+    ended.expect(
+        0,
+        &["80ms among one, two until `tailbound revert`, every 1s"],
+    );
+    [one, two]
+}
+
+#[test]
+fn a_division_without_a_command_ends_by_revert() {
+    let Some(bench) = place("balance::detached") else {
+        return;
+    };
+    let applications = detached(&bench, -1.0);
+    until("capacity has moved", || {
+        budget(&bench, "one").filter(|budget| *budget > FAIR)
+    });
+    let status = bench.run(&["status"]);
+    status.expect(0, &["\"shops\" divides 80ms every 1s", "one", "0.20"]);
+    let metrics = bench.run(&["metrics"]);
+    metrics.expect(
+        0,
+        &["tailbound_balance_matching_value{division=\"shops\",application=\"one\"} -1"],
+    );
+    // Nobody else changes what the manager divides, and no second manager comes.
+    let mut client = bench.client().unwrap();
+    let status = client.status().unwrap();
+    let interface = status.reservations[0].enforced.interface.clone();
+    let refused = client.change("one", &interface).unwrap_err().to_string();
+    assert!(refused.contains("follows matching values"), "{refused}");
+    let second = bench.run(&["balance", "shops.toml", "--detach"]);
+    second.expect(1, &["one"]);
+    drop(client);
+    bench.run(&["revert", "one"]).expect(0, &["taken back"]);
+    assert_eq!(budget(&bench, "one"), None);
+    assert!(budget(&bench, "two").is_some_and(|budget| budget <= WHOLE));
+    bench.run(&["revert", "--all"]).expect(0, &["taken back"]);
+    let after = bench.client().and_then(|mut client| client.status().ok());
+    assert!(after.is_none_or(|status| status.subsystems.is_empty()));
+    drop(applications);
+    bench.assert_clean("one");
+    bench.assert_clean("two");
+}
+
+#[test]
+fn a_daemon_with_a_division_that_is_killed_leaves_nothing_behind() {
+    let Some(bench) = place("balance::daemon_killed") else {
+        return;
+    };
+    let applications = detached(&bench, -1.0);
+    until("capacity has moved", || {
+        budget(&bench, "one").filter(|budget| *budget > FAIR)
+    });
+    let daemon = bench.client().unwrap().status().unwrap().pid.to_string();
+    let killed = Command::new("kill").args(["-KILL", &daemon]).status();
+    assert!(killed.unwrap().success());
+    until("the watchdog has taken everything back", || {
+        let left = tailbound_enforcement::standing_reservations(&bench.state()).ok()?;
+        left.is_empty().then_some(())
+    });
+    assert!(bench.client().is_none(), "nothing is divided anew");
+    drop(applications);
+    bench.assert_clean("one");
+    bench.assert_clean("two");
+}
+
+#[test]
+fn capacities_are_budgets_of_every_back_end_that_changes_them_in_force() {
+    let Some(bench) = place("balance::back_ends") else {
+        return;
+    };
+    for backend in ["ds-freeze", "deadline", "rt-group", "hcbs"] {
+        let one = ReportingApplication::start(&bench, "one");
+        let two = ReportingApplication::start(&bench, "two");
+        describe_over(backend, &bench, [&one, &two]);
+        one.reports(-1.0, 0.2);
+        two.reports(0.8, 1.0);
+        let plan = bench.run(&["apply", "shops.toml", "--dry-run"]);
+        if plan.status != Some(0) {
+            eprintln!("SKIP balance::back_ends: needs {backend}: {}", plan.err);
+            continue;
+        }
+        let mut manager = bench.start(&["balance", "shops.toml"]);
+        until("capacity has moved", || {
+            let ended = manager.try_wait().unwrap();
+            assert!(ended.is_none(), "{backend}: {}", bench.said());
+            budget(&bench, "one").filter(|budget| *budget > FAIR)
+        });
+        one.reports(0.5, 1.0);
+        two.reports(-1.0, 0.5);
+        until("the other one has its fair share", || {
+            budget(&bench, "two").filter(|budget| *budget >= FAIR)
+        });
+        signal(&manager, "INT");
+        assert_eq!(manager.wait().unwrap().code(), Some(0), "{backend}");
+        let said = bench.said();
+        assert!(!said.contains("the budget stays"), "{backend}: {said}");
+        drop((one, two));
+        bench.assert_clean("one");
+        bench.assert_clean("two");
+        for name in ["one", "two"] {
+            fs::remove_file(bench.path().join(format!("{name}.port"))).unwrap();
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tailbound_control::origin::EndReason;
 use tailbound_control::protocol::{HeldBy, Lease, Refusal, Selection};
 use tailbound_control::{ReservationControl, SharedControl};
 use tailbound_enforcement::{EnforcementStatus, LedgerSummary, ReservationRequest};
@@ -97,6 +98,16 @@ impl<R: LeasedReservations + Send + 'static> ReservationHost for Core<R> {
         applied?;
         self.watch_xen(requests);
         self.started().clone_from(started);
+        Ok(())
+    }
+
+    fn release(&self, domain: &str) -> Result<(), Refusal> {
+        let selection = Selection::Domain(domain.to_owned());
+        let reverted = self
+            .leases()
+            .revert_because(&selection, &EndReason::Empty {});
+        reverted?;
+        self.tell_served_cpus();
         Ok(())
     }
 

@@ -91,10 +91,10 @@ impl<R: LeasedReservations + Send + 'static> DaemonService<R> {
             let leases = self.leases();
             (leases.reservations().probes(), leases.owners().clone())
         };
-        let claimed = self.claimed_domains();
+        let kept = self.kept_domains();
         let observe = |probe: &Probe| Observation {
             domain: probe.domain.clone(),
-            rule: self.rule(probe, owners.get(&probe.domain), &claimed),
+            rule: self.rule(probe, owners.get(&probe.domain), &kept),
             sight: probe.look(kernel),
         };
         // Without a lock: a domain may have many members.
@@ -116,14 +116,14 @@ impl<R: LeasedReservations + Send + 'static> DaemonService<R> {
         &self,
         probe: &Probe,
         owner: Option<&LeaseOwner>,
-        claimed: &BTreeSet<String>,
+        kept: &BTreeSet<String>,
     ) -> VacancyRule {
-        let is_claimed = claimed.contains(&probe.domain);
+        let is_kept = kept.contains(&probe.domain);
         let is_named = matches!(probe.target, Target::NamedCgroup(_));
         match owner {
-            Some(LeaseOwner::Persistent) if !is_claimed => {}
+            Some(LeaseOwner::Persistent) if !is_kept => {}
             // Whoever holds it for a unit or container holds it through restarts.
-            Some(LeaseOwner::Connection(_)) if !is_claimed && is_named => {
+            Some(LeaseOwner::Connection(_)) if !is_kept && is_named => {
                 return VacancyRule::Keep;
             }
             _ => return VacancyRule::Hold,

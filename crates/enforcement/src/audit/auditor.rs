@@ -20,6 +20,8 @@ use crate::kernel::KernelState;
 const PRIORITY: u8 = 97;
 /// The audit takes one part in so many of a CPU at most, all domains together.
 const COST_FACTOR: u64 = 200;
+/// The same for domains whose members have no priority of ours: whoever escapes there takes no more than any ordinary thread.
+const COST_FACTOR_WITHOUT_PRIORITY: u64 = 1000;
 /// A bell is not heard again before so many times the cost have passed.
 const BELL_FACTOR: u64 = 200;
 /// The shortest time between two looks at one domain.
@@ -276,9 +278,13 @@ fn look_at_all(books: &mut Books, rung: bool) -> (Instant, Vec<String>) {
         let cost = thread_cpu_time().saturating_sub(before);
         let all = others.saturating_sub(entry.audit.summary.cost) + cost;
         let period = entry.audit.audited.period.max(SHORTEST_INTERVAL);
+        let factor = match entry.audit.audited.scheduling {
+            Some(_) => COST_FACTOR,
+            None => COST_FACTOR_WITHOUT_PRIORITY,
+        };
         let summary = &mut entry.audit.summary;
         summary.cost = cost;
-        summary.interval = period.max(all * COST_FACTOR);
+        summary.interval = period.max(all * factor);
         let now = Monotonic.now();
         entry.due = Some(now.saturating_add(summary.interval));
         *last_look = now;

@@ -9,7 +9,7 @@
 //! [`rules`] decides about one thread and knows no kernel, [`order`] about the threads of a domain among each other;
 //! [`DomainAudit`] keeps what is known of each
 //! member; [`Auditor`] is the thread that looks, once a period of each domain and with at most half a
-//! percent of a CPU for all of them; [`record`] is what recovery reads if the process dies.
+//! percent of a CPU for all of them, less where no member has a priority of ours; [`record`] is what recovery reads if the process dies.
 
 mod auditor;
 mod domain_audit;

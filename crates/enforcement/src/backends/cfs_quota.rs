@@ -88,6 +88,41 @@ impl Backend for CfsQuota {
             },
         })
     }
+
+    /// The quota alone: the group is where it was, and so are its members.
+    fn plan_budget(
+        &self,
+        request: &ReservationRequest,
+        inheritance: &Inheritance,
+        standing: &[&Change],
+    ) -> Result<Option<Plan>, EnforcementError> {
+        let Some((directory, legacy)) = group_of_quota(standing) else {
+            return Ok(None);
+        };
+        let limit = Limit::of(request)?;
+        Ok(Some(Plan {
+            request: request.clone(),
+            changes: limit.writes(directory, legacy),
+            managers: Vec::new(),
+            mapping: limit.mapping(request, legacy),
+            inheritance: inheritance.clone(),
+        }))
+    }
+}
+
+/// The group that a reservation's quota was written to, and whether it is in cgroup v1.
+fn group_of_quota<'a>(standing: &[&'a Change]) -> Option<(&'a Path, bool)> {
+    standing.iter().rev().find_map(|change| {
+        let Change::WriteFile { file, .. } = change else {
+            return None;
+        };
+        let legacy = match file.file_name()?.to_str()? {
+            "cpu.cfs_quota_us" => true,
+            "cpu.max" => false,
+            _ => return None,
+        };
+        Some((file.parent()?, legacy))
+    })
 }
 
 /// A cap in the kernel's microseconds: one pool for all CPUs.

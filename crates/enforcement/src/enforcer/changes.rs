@@ -4,13 +4,13 @@ use tailbound_model::ResourceInterface;
 use tailbound_time::Instant;
 
 use super::Enforcer;
-use crate::Plan;
 use crate::admission::{Standing, UNKNOWN, admit_from, check_request};
 use crate::backends::backend;
 use crate::change_interface::{NotChanged, change_interface};
 use crate::error::{AdmissionError, EnforcementError};
 use crate::journal::{HeldDomain, PATIENCE_FOR_A_CHANGE, Record};
 use crate::managers::ChangeRefused;
+use crate::{Change, Plan};
 
 /// How many notes one change makes at most.
 const NOTES_OF_A_CHANGE: u64 = 3;
@@ -123,6 +123,12 @@ impl Enforcer {
             return in_force_at.map(|in_force_at| Changed { plan, in_force_at });
         }
         let from = not_before.max(self.kernel.now());
+        if let Some((plan, has_room_from)) = self.plan_by_journal(&old, &request, shrinks, from)? {
+            self.keep_room(&plan)?;
+            let changed = self.change_files(plan, &old, has_room_from);
+            self.journal.release_room();
+            return changed;
+        }
         let active = self.active(Some(domain))?;
         let (mut plans, has_room_from) = self.plan_beside(&active, &[request], from)?;
         let Some(plan) = plans.pop() else {
@@ -187,6 +193,39 @@ impl Enforcer {
                 }
             }
         }
+        self.note_outcome(changed, plan, (old, &announced, settled_at))
+    }
+
+    /// Writes a budget into files in the kernel, and nothing else: the members are audited as before.
+    fn change_files(
+        &mut self,
+        plan: Plan,
+        old: &Standing,
+        has_room_from: Instant,
+    ) -> Result<Changed, EnforcementError> {
+        debug_assert!(!old.backend.has_manager(), "a manager has no files");
+        self.kernel.wait_until(has_room_from);
+        let settled_at = self.settled_at(&plan.request.domain);
+        self.note(&plan, UNKNOWN)?;
+        let (kernel, managers) = (self.kernel.as_mut(), self.managers.as_mut());
+        let (journal, old_interface) = (&mut self.journal, &old.interface);
+        let at_once = Instant::ORIGIN;
+        let changed = change_interface(kernel, journal, managers, &plan, old_interface, at_once);
+        if let (Ok(_), Some(auditor)) = (&changed, self.managers.auditor()) {
+            let interface = &plan.request.interface;
+            auditor.set_budget(&plan.request.domain, interface.budget, interface.period);
+        }
+        let announced = plan.clone();
+        self.note_outcome(changed, plan, (old, &announced, settled_at))
+    }
+
+    /// Notes that a change holds, or that it did not come about and that what was before it holds.
+    fn note_outcome(
+        &mut self,
+        changed: Result<Option<Instant>, NotChanged>,
+        plan: Plan,
+        (old, announced, settled_at): (&Standing, &Plan, Instant),
+    ) -> Result<Changed, EnforcementError> {
         match changed {
             Ok(in_force_at) => {
                 // Without a manager the kernel goes over to it at its own next replenishment.
@@ -196,11 +235,47 @@ impl Enforcer {
             }
             Err(NotChanged { cause, may_hold }) => {
                 if !may_hold {
-                    self.note_as_before(old, &announced, settled_at)?;
+                    self.note_as_before(old, announced, settled_at)?;
                 }
                 Err(cause)
             }
         }
+    }
+
+    /// The plan of a change of the budget alone, by what the journal tells of the reservation, and from when on there is
+    /// room for it; none where the members are to be looked at. Looking through /proc would take longer than all else.
+    fn plan_by_journal(
+        &self,
+        old: &Standing,
+        new: &Standing,
+        shrinks: bool,
+        from: Instant,
+    ) -> Result<Option<(Plan, Instant)>, EnforcementError> {
+        let with_new_budget = ResourceInterface {
+            budget: new.interface.budget,
+            ..old.interface.clone()
+        };
+        let held = self.journal.history().domain(&old.domain);
+        let held = held.ok_or_else(|| self.not_active(&old.domain))?;
+        if with_new_budget != new.interface {
+            return Ok(None);
+        }
+        let chosen = backend(new.backend);
+        check_request(new, &self.host)?;
+        chosen.check_interface(new, &self.host)?;
+        let standing: Vec<&Change> = held.entries.iter().map(|entry| &entry.change).collect();
+        let Some(plan) = chosen.plan_budget(new, &held.inheritance, &standing)? else {
+            return Ok(None);
+        };
+        // Where there was room for more, there is room for less.
+        let has_room_from = match shrinks {
+            true => from,
+            false => {
+                let active = self.active(Some(&old.domain))?;
+                admit_from(&active, std::slice::from_ref(new), &self.host, from)?
+            }
+        };
+        Ok(Some((plan, has_room_from)))
     }
 
     /// The plan of a change that only managers carry out, and from when on there is room for it.

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use tailbound_balance::{HoldReason, LevelReport};
-use tailbound_time::Duration;
+use tailbound_balance::HoldReason;
+use tailbound_balance_manager::{DivisionState, IntervalEntry, PassedInterval};
 
 use super::simulation_answer::STEPS;
 use crate::failure::Failure;
@@ -30,29 +30,11 @@ impl IntervalLog {
     }
 
     /// The capacities that held in an interval, and the reports at its end.
-    pub fn write(
-        &mut self,
-        at: Duration,
-        names: &[&str],
-        held: &[Duration],
-        reports: &[Result<LevelReport, HoldReason>],
-    ) -> Result<(), Failure> {
-        let each = names.iter().zip(held).zip(reports);
-        let lines = each.map(|((name, capacity), report)| {
-            let number = |number: Option<f64>| number.map_or(String::new(), |one| one.to_string());
-            let measured = report.as_ref().ok();
-            format!(
-                "{},{name},{},{},{},{},{}\n",
-                at.as_nanos(),
-                capacity.as_nanos(),
-                number(measured.map(|one| one.matching_value.as_f64())),
-                number(measured.and_then(|one| one.service_level)),
-                measured
-                    .and_then(|one| one.latency)
-                    .map_or(String::new(), |latency| latency.as_nanos().to_string()),
-                report.as_ref().err().map_or(String::new(), quoted)
-            )
-        });
+    pub fn write(&mut self, state: &DivisionState, passed: &PassedInterval) -> Result<(), Failure> {
+        let names = state.applications.iter().map(|one| one.name.as_str());
+        let lines = names
+            .zip(&passed.entries)
+            .map(|(name, entry)| line(passed.at_ns, name, entry));
         self.append(&lines.collect::<String>())
     }
 
@@ -61,6 +43,19 @@ impl IntervalLog {
             Failure::error(format!("cannot write {}: {error}", self.path.display()))
         })
     }
+}
+
+fn line(at_ns: u64, name: &str, entry: &IntervalEntry) -> String {
+    let number = |number: Option<f64>| number.map_or(String::new(), |one| one.to_string());
+    let latency_ns = entry.latency_ns;
+    format!(
+        "{at_ns},{name},{},{},{},{},{}\n",
+        entry.capacity_ns,
+        number(entry.matching_value),
+        number(entry.service_level),
+        latency_ns.map_or(String::new(), |latency_ns| latency_ns.to_string()),
+        entry.hold_reason.as_ref().map_or(String::new(), quoted)
+    )
 }
 
 /// A reason as a field of CSV.

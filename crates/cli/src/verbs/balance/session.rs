@@ -1,126 +1,153 @@
-//! A division in force: reservations of the applications, and a manager that changes their budgets until it is told to end.
+//! A division in force: reservations of the applications, whose budgets the daemon changes, until the command ends or until
+//! they are reverted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tailbound_balance::BalancePlan;
-use tailbound_balance_manager::{CapacityManager, prefer_this_thread};
-use tailbound_control::{Client, Lease, StartOptions};
+use tailbound_balance_manager::DivisionState;
+use tailbound_balance_manager::control::BalanceClient;
+use tailbound_control::{Client, Lease, Selection, StartOptions};
 use tailbound_enforcement::{ReservationRequest, state_directory};
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::signal_queue::{ServiceSignal, SignalQueue};
 use tailbound_model::LoadedDescription;
 use tailbound_time::{Clock, Duration, Instant};
 
-use super::BalanceArguments;
-use super::division_state::DivisionState;
 use super::interval_log::IntervalLog;
-use crate::failure::Failure;
+use super::step_picture::IntervalRecord;
+use super::{BalanceArguments, division_table};
+use crate::failure::{Failure, chain};
 use crate::interrupts;
 use crate::output::Output;
 
-/// Puts the first division into force, and divides anew in every interval until the time is over or a signal comes.
+/// The longest time between two looks at the division.
+const LOOK_AT_MOST_EVERY: Duration = Duration::from_secs(1);
+
+/// Has the daemon divide until the time is over or a signal comes; with `--detach`, until the reservations are reverted.
 pub fn carry_out(
     plan: BalancePlan,
     loaded: &LoadedDescription,
     arguments: &BalanceArguments,
     output: &Output,
 ) -> Result<(), Failure> {
-    let mut requests = requests(&plan, loaded)?;
-    let manager = CapacityManager::begin(plan, &mut requests).map_err(Failure::from_error)?;
+    let requests = requests(&plan, loaded)?;
     let log = arguments.log.as_deref().map(IntervalLog::create);
     let log = log.transpose()?;
     let mut client = Client::connect_or_start(&state_directory(), &StartOptions::default())
         .map_err(Failure::from_error)?;
-    // After a daemon is started, which is not to hold signals back, and before threads that are.
+    if arguments.detach {
+        let state = begin(&mut client, plan, loaded, (&requests, Lease::Persistent))?;
+        output.note(in_words(&state, "`tailbound revert`"));
+        return Ok(());
+    }
+    // After a daemon is started, which is not to hold signals back.
     let signals = SignalQueue::open()
         .map_err(|error| Failure::error(format!("cannot hold signals back: {error}")))?;
-    let mut when_empty = crate::verbs::apply::when_empty(&loaded.description);
-    when_empty.retain(|domain, _| requests.iter().any(|request| request.domain == *domain));
-    client
-        .apply_with(&requests, Lease::Connection, when_empty)
-        .map_err(Failure::from_error)?;
-    if !prefer_this_thread() {
-        output.warn("the manager has no fixed priority, and may be late in an overload");
-    }
-    output.note(format!(
-        "{} among {} until this command ends, every {}",
-        manager.whole(),
-        manager.names().collect::<Vec<_>>().join(", "),
-        manager.interval()
-    ));
-    let begun = Monotonic.now();
+    let state = begin(&mut client, plan, loaded, (&requests, Lease::Connection))?;
+    output.note(in_words(&state, "this command ends"));
     let end = arguments
         .duration
-        .map(|length| begun.saturating_add(length));
+        .map(|length| Monotonic.now().saturating_add(length));
+    let picture = &arguments.picture;
     let mut session = BalanceSession {
-        balance: DivisionState::of(&manager),
-        manager,
+        steps: picture
+            .is_asked_for()
+            .then(|| IntervalRecord::of_division(&state)),
+        state,
         client,
         log,
         output,
-        begun,
     };
     let outcome = session.serve(&signals, end);
     interrupts::abort_at_the_next(signals);
     // The reservations end with the connection.
-    let BalanceSession {
-        client, balance, ..
-    } = session;
-    drop(client);
-    balance.print(output)?;
+    drop(session.client);
+    division_table::print(&session.state, output)?;
+    if let Some(steps) = &session.steps {
+        picture.write(steps, &format!("Division of \"{}\"", session.state.name))?;
+    }
     outcome
 }
 
-/// The requests of the balanced domains.
+/// Who shares what, and until when.
+fn in_words(state: &DivisionState, until: &str) -> String {
+    let names = state.applications.iter().map(|one| one.name.as_str());
+    format!(
+        "{} among {} until {until}, every {}",
+        Duration::from_nanos(state.whole_ns),
+        names.collect::<Vec<_>>().join(", "),
+        Duration::from_nanos(state.interval_ns)
+    )
+}
+
+/// The requests of the balanced domains, with the budgets of the first division.
 fn requests(
     plan: &BalancePlan,
     loaded: &LoadedDescription,
 ) -> Result<Vec<ReservationRequest>, Failure> {
+    let rule = plan.rule().map_err(Failure::from_error)?;
+    let first: BTreeMap<String, Duration> = plan.budgets(rule.capacities()).into_iter().collect();
     let deployment = crate::verbs::apply::deployed(&loaded.description, None)?;
-    let balanced: BTreeSet<&str> = plan
-        .applications
-        .iter()
-        .flat_map(|one| one.domains.iter().map(|domain| domain.name.as_str()))
-        .collect();
     let mut requests = crate::verbs::apply::requests(&deployment, loaded)?;
-    requests.retain(|request| balanced.contains(request.domain.as_str()));
+    requests.retain(|request| first.contains_key(&request.domain));
+    for request in &mut requests {
+        request.interface.budget = first[&request.domain];
+    }
     Ok(requests)
 }
 
-/// A manager at work.
+/// Makes the reservations, and has the daemon divide; without a division none of them stays.
+fn begin(
+    client: &mut Client,
+    plan: BalancePlan,
+    loaded: &LoadedDescription,
+    (requests, lease): (&[ReservationRequest], Lease),
+) -> Result<DivisionState, Failure> {
+    let domains = requests.iter().map(|request| request.domain.clone());
+    let domains: BTreeSet<String> = domains.collect();
+    let mut when_empty = crate::verbs::apply::when_empty(&loaded.description);
+    when_empty.retain(|domain, _| domains.contains(domain));
+    let applied = client.apply_with(requests, lease, when_empty);
+    applied.map_err(Failure::from_error)?;
+    let error = match client.begin_division(&loaded.description.name, plan) {
+        Ok(state) => return Ok(state),
+        Err(error) => error,
+    };
+    let mut message = format!("nothing is divided: {}", chain(&error));
+    match client.revert(Selection::Domains(domains.into_iter().collect())) {
+        Ok(_) => message += "; the reservations are taken back",
+        Err(error) => message += &format!("; reservations are not taken back: {}", chain(&error)),
+    }
+    Err(Failure::error(message))
+}
+
+/// A view of a division.
 struct BalanceSession<'a> {
-    manager: CapacityManager,
+    state: DivisionState,
     client: Client,
-    balance: DivisionState,
     log: Option<IntervalLog>,
+    /// What is drawn at the end.
+    steps: Option<IntervalRecord>,
     output: &'a Output,
-    begun: Instant,
 }
 
 impl BalanceSession<'_> {
-    /// Passes intervals until a signal says to end, or the time is over.
+    /// Shows intervals until a signal says to end, or the time is over.
     fn serve(&mut self, signals: &SignalQueue, end: Option<Instant>) -> Result<(), Failure> {
-        let mut next = self.begun.saturating_add(self.manager.interval());
+        let every = Duration::from_nanos(self.state.interval_ns / 2).min(LOOK_AT_MOST_EVERY);
         loop {
+            self.look()?;
             let now = Monotonic.now();
             if end.is_some_and(|end| end <= now) {
                 return Ok(());
             }
-            if next <= now {
-                self.pass_interval(now.saturating_since(self.begun))?;
-                // An interval that was slept through is left out.
-                while next <= now {
-                    next = next.saturating_add(self.manager.interval());
-                }
-                continue;
-            }
-            let until = end.map_or(next, |end| end.min(next));
-            let signal = signals.take(until.saturating_since(now));
+            let wait = end.map_or(every, |end| every.min(end.saturating_since(now)));
+            let signal = signals.take(wait);
             let signal = signal
                 .map_err(|error| Failure::error(format!("cannot wait for signals: {error}")))?;
             match signal {
-                Some(ServiceSignal::End) => return Ok(()),
-                Some(ServiceSignal::Report) => self.balance.print(self.output)?,
+                Some(ServiceSignal::End) => return self.look(),
+                Some(ServiceSignal::Report) => division_table::print(&self.state, self.output)?,
                 Some(ServiceSignal::Reload) => self
                     .output
                     .warn("the description is not read again; end the command and start it anew"),
@@ -129,20 +156,31 @@ impl BalanceSession<'_> {
         }
     }
 
-    fn pass_interval(&mut self, at: Duration) -> Result<(), Failure> {
-        let held: Vec<Duration> = self.manager.capacities().to_vec();
-        let outcome = self.manager.pass_interval(&mut self.client);
-        let outcome = outcome.map_err(Failure::from_error)?;
-        if let Some(log) = &mut self.log {
-            let names: Vec<&str> = self.manager.names().collect();
-            log.write(at, &names, &held, &outcome.reports)?;
-        }
-        for domain in &outcome.ended {
-            self.output
-                .warn(format!("the reservation of `{domain}` has ended"));
-        }
-        for news in self.balance.enter(&held, &outcome) {
-            self.output.note(news);
+    /// Takes in the intervals that have passed since the last look.
+    fn look(&mut self) -> Result<(), Failure> {
+        let division = self
+            .client
+            .division(self.state.number, self.state.intervals);
+        let Some(view) = division.map_err(Failure::from_error)? else {
+            return Err(Failure::error(
+                "the reservations of all balanced domains have ended",
+            ));
+        };
+        self.state = view.state;
+        for passed in &view.passed {
+            if let Some(log) = &mut self.log {
+                log.write(&self.state, passed)?;
+            }
+            if let Some(steps) = &mut self.steps {
+                steps.add(passed);
+            }
+            for domain in &passed.ended {
+                self.output
+                    .warn(format!("the reservation of `{domain}` has ended"));
+            }
+            for news in &passed.news {
+                self.output.note(news);
+            }
         }
         Ok(())
     }
