@@ -193,31 +193,25 @@ impl CampaignRun<'_> {
         }
     }
 
-    /// The next measurement, or why there is none. Answers are confirmed last; where the time is limited, while there is
-    /// enough of it.
+    /// The next measurement, or why there is none. Answers are confirmed last; where the time is limited, as they come in
+    /// the second half of it, so that there is time to look on from one that was lucky.
     fn next_turn(&self) -> Result<CampaignTurn, CampaignEnd> {
         if self.stop.load(Ordering::SeqCst) {
             return Err(CampaignEnd::Stopped);
         }
         let confirmations = self.plan.campaign.confirmations;
         let unconfirmed = unconfirmed(&self.plan.grid, &self.records, confirmations);
-        let left = self.time_left();
-        if left.is_some_and(|left| left.is_zero()) {
-            let is_over = self.next_point().is_some() || !unconfirmed.is_empty();
-            return Err(if is_over {
-                CampaignEnd::TimeOver
-            } else {
-                CampaignEnd::Complete
-            });
-        }
-        let count = self.records.len().max(1) as u64;
-        let needed = self.spent().scaled_up(unconfirmed.len() as u64, count);
         let confirmation = unconfirmed.first().copied();
-        let next = match left.is_some_and(|left| left <= needed) {
+        let left = self.time_left();
+        let next = match left.is_some_and(|left| left <= self.spent()) {
             true => confirmation.or_else(|| self.next_point()),
             false => self.next_point().or(confirmation),
         };
-        next.ok_or(CampaignEnd::Complete)
+        match (next, left) {
+            (None, _) => Err(CampaignEnd::Complete),
+            (Some(_), Some(left)) if left.is_zero() => Err(CampaignEnd::TimeOver),
+            (Some(turn), _) => Ok(turn),
+        }
     }
 
     fn next_point(&self) -> Option<CampaignTurn> {
