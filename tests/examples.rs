@@ -353,6 +353,45 @@ fn lacks_elearning_containers() -> Option<&'static str> {
     missing.map(|(what, _)| what)
 }
 
+/// The containers of the e-learning example at these ports, when they are ready.
+fn elearning_containers(folder: &Path, ports: &[String; 2]) -> BackgroundProgram {
+    let said = folder.join("said");
+    let places = [
+        "--port",
+        &ports[0],
+        "--database-port",
+        &ports[1],
+        "--warm-up",
+        "200",
+    ];
+    let mut containers = example_program("examples/elearning/containers", folder, &places);
+    containers
+        .stdin(Stdio::null())
+        .stderr(fs::File::create(&said).unwrap());
+    let containers = BackgroundProgram(process::die_with_parent(&mut containers).spawn().unwrap());
+    let words = || fs::read_to_string(&said).unwrap();
+    // Whoever comes first makes the data of the database.
+    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(600);
+    while !words().contains("ready on port") {
+        assert!(std::time::Instant::now() < give_up, "{}", words());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    containers
+}
+
+/// The description of the containers at a port, with a campaign of two points.
+fn short_elearning_campaign(port: &str) -> String {
+    let file = repository::root().join("examples/elearning/containers.toml");
+    let text = fs::read_to_string(file)
+        .unwrap()
+        .replace(":18080", &format!(":{port}"));
+    let (before, _) = text.split_once("[sampling]").unwrap();
+    let (_, metric) = text.split_once("[sampling.metrics").unwrap();
+    let campaign = "[sampling]\nservices = [\"web\"]\nshare = \"60,90\"\nleast_time = \"1s\"\nmost_time = \"1s\"\n\
+                    warm_up = \"200ms\"\ncontrol_distance = 0\n\n[sampling.metrics";
+    format!("{before}{campaign}{metric}")
+}
+
 /// Two points of the application in its containers, with what the application itself reports in XML.
 #[test]
 fn elearning_is_sampled_in_containers() {
@@ -366,53 +405,19 @@ fn elearning_is_sampled_in_containers() {
     let folder = tempfile::tempdir().unwrap();
     let listeners = [0, 1].map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
     let ports = listeners.map(|one| one.local_addr().unwrap().port().to_string());
-    let said = fs::File::create(folder.path().join("said")).unwrap();
-    let places = [
-        "--port",
-        &ports[0],
-        "--database-port",
-        &ports[1],
-        "--warm-up",
-        "200",
-    ];
-    let mut containers = example_program("examples/elearning/containers", folder.path(), &places);
-    containers.stdin(Stdio::null()).stderr(said);
-    let containers = BackgroundProgram(process::die_with_parent(&mut containers).spawn().unwrap());
-    let words = || fs::read_to_string(folder.path().join("said")).unwrap();
-    // Whoever comes first makes the data of the database.
-    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(600);
-    while !words().contains("ready on port") {
-        assert!(std::time::Instant::now() < give_up, "{}", words());
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-
-    let file = repository::root().join("examples/elearning/containers.toml");
-    let text = fs::read_to_string(file)
-        .unwrap()
-        .replace(":18080", &format!(":{}", ports[0]));
-    let (before, _) = text.split_once("[sampling]").unwrap();
-    let (_, metric) = text.split_once("[sampling.metrics").unwrap();
-    let campaign = "[sampling]\nservices = [\"web\"]\nshare = \"60,90\"\nleast_time = \"1s\"\nmost_time = \"1s\"\n\
-                    warm_up = \"200ms\"\ncontrol_distance = 0\n\n[sampling.metrics";
+    let containers = elearning_containers(folder.path(), &ports);
     let short = folder.path().join("containers.toml");
-    fs::write(&short, format!("{before}{campaign}{metric}")).unwrap();
-    let mut sample = Command::new(binaries::program("tailbound"));
-    sample.args([
-        "sample",
-        "containers.toml",
-        "--out",
-        "samples",
-        "--format",
-        "json",
-    ]);
-    sample.current_dir(folder.path());
-    let output = sample
+    fs::write(&short, short_elearning_campaign(&ports[0])).unwrap();
+    let output = Command::new(binaries::program("tailbound"))
+        .args(["sample", "containers.toml", "--out", "samples"])
+        .args(["--format", "json"])
+        .current_dir(folder.path())
         .env("TAILBOUND_STATE_DIR", folder.path().join("state"))
-        .output();
-    let output = output.unwrap();
+        .output()
+        .unwrap();
     // Whether a promise is kept in a second is open.
     let is_measured = [0, 2].contains(&output.status.code().unwrap_or(1));
-    assert!(is_measured, "{}{}", text_of(&output), words());
+    assert!(is_measured, "{}", text_of(&output));
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["measurements"], 2, "{document}");
     let table = fs::read_to_string(folder.path().join("samples/points.csv")).unwrap();
@@ -424,15 +429,13 @@ fn elearning_is_sampled_in_containers() {
     for row in rows {
         let inside: f64 = row[column("metric_inside_position_ns")].parse().unwrap();
         assert!(inside > 0.0, "{table}");
-        assert!(
-            row[column("answered")].parse::<u64>().unwrap() > 0,
-            "{table}"
-        );
+        let answered: u64 = row[column("answered")].parse().unwrap();
+        assert!(answered > 0, "{table}");
     }
     drop(containers);
     let groups = HostCapabilities::probe().cgroup_v2_root.unwrap();
     for group in ["elearning-web", "elearning-database"] {
-        assert!(!groups.join(group).exists(), "{group} is left: {}", words());
+        assert!(!groups.join(group).exists(), "{group} is left");
     }
 }
 
