@@ -284,11 +284,12 @@ fn metrics_are_known_by_the_names_that_are_printed() {
     let guides = [
         only(".md", "guides/observe"),
         only(".md", "guides/mode-changes"),
+        only(".md", "guides/balance"),
     ]
     .concat();
     let mut readers = only(".yml", "packaging/prometheus");
     readers.extend(only(".json", "packaging/grafana"));
     readers.extend(only(".md", "guides/observe"));
-    assert!(sources.len() > 2 && readers.len() > 3 && guides.len() == 2);
+    assert!(sources.len() > 2 && readers.len() > 3 && guides.len() == 3);
     assert_none(metric_names::strangers(&sources, &readers, &guides));
 }

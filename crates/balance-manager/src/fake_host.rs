@@ -46,7 +46,7 @@ impl FakeReservationHost {
                     windows: Vec::new(),
                     slack: Vec::new(),
                 },
-                backend: BackendKind::CfsQuota,
+                backend: BackendKind::default(),
                 options: BackendOptions::default(),
                 interference: Default::default(),
             },

@@ -3,6 +3,7 @@
 //! A division has no journal: if the daemon dies, the watchdog takes its reservations back, as all others.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -90,13 +91,14 @@ impl BalanceService {
         let host = HostBudgets::of(&self.host, domains);
         let host = host.map_err(|domain| BalanceRefusal::NotReserved { domain })?;
         let unusable = |why: String| BalanceRefusal::Unusable { why };
-        let round = ReportRound::of(&plan);
+        let no_thread = |error: io::Error| unusable(format!("no thread: {error}"));
+        let round = ReportRound::of(&plan).map_err(no_thread)?;
         let manager = CapacityManager::begin(plan, host);
         let manager = manager.map_err(|error| unusable(error.to_string()))?;
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let state = DivisionState::of(&manager, number, name);
         let division = Division::begin(manager, round, state.clone());
-        let division = division.map_err(|error| unusable(format!("no thread: {error}")))?;
+        let division = division.map_err(no_thread)?;
         info!(
             "\"{}\" divides {} among {} applications",
             state.name,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// The least level in the estimate of the gain: a level of zero could not be left otherwise.
 const LEAST_GAIN_LEVEL: f64 = 0.05;
 /// The least latency in that estimate, as a share of the deadline: one near zero gives no jump.
-const LEAST_GAIN_LATENCY: f64 = 0.1;
+const LEAST_SHARE_OF_TARGET: f64 = 0.1;
 
 /// `LevelSettings` are the numbers of the rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,7 +38,7 @@ impl LevelSettings {
     /// The level after an update.
     fn next_level(&self, level: f64, latency_ns: i128) -> f64 {
         let (deadline, latency) = (self.deadline_ns as f64, latency_ns as f64);
-        let gain = level.max(LEAST_GAIN_LEVEL) / latency.max(LEAST_GAIN_LATENCY * deadline);
+        let gain = level.max(LEAST_GAIN_LEVEL) / latency.max(LEAST_SHARE_OF_TARGET * deadline);
         let change = gain * (1.0 - self.pole) * (deadline - latency);
         let change = match change > 0.0 {
             true => change * self.rise,
@@ -80,7 +80,7 @@ pub(crate) struct ServiceLevel {
     /// The time that is added to the clock, so that time never goes back.
     offset_ns: i128,
     /// The number of the interval that is under way.
-    interval: usize,
+    interval_number: usize,
     /// The longest latency of each interval of the window, and of the one that is under way.
     longest_ns: Vec<Option<i128>>,
     /// The begin of each unfinished request, by number.
@@ -104,7 +104,7 @@ impl ServiceLevel {
             start_ns,
             now_ns: start_ns,
             offset_ns: 0,
-            interval: 0,
+            interval_number: 0,
             open: BTreeMap::new(),
             last_request: 0,
             requests: 0,
@@ -155,7 +155,7 @@ impl ServiceLevel {
     }
 
     fn record(&mut self, latency_ns: i128) {
-        let place = self.interval % self.longest_ns.len();
+        let place = self.interval_number % self.longest_ns.len();
         self.longest_ns[place] = self.longest_ns[place].max(Some(latency_ns));
         self.requests += 1;
         self.ended_ns = Some(self.now_ns);
@@ -180,21 +180,21 @@ impl ServiceLevel {
         self.now_ns = self.now_ns.max(now_ns);
         let passed = (self.now_ns - self.start_ns) / self.settings.interval_ns;
         let passed = usize::try_from(passed).unwrap_or(usize::MAX);
-        let due = passed.saturating_sub(self.interval);
+        let due = passed.saturating_sub(self.interval_number);
         for _ in 0..due.min(self.settings.intervals) {
             self.update();
         }
         if due > self.settings.intervals {
-            self.interval += due - self.settings.intervals;
+            self.interval_number += due - self.settings.intervals;
             self.longest_ns.fill(None);
         }
     }
 
     fn update(&mut self) {
-        self.interval += 1;
-        let place = self.interval % self.longest_ns.len();
+        self.interval_number += 1;
+        let place = self.interval_number % self.longest_ns.len();
         self.longest_ns[place] = None;
-        let boundary_ns = self.start_ns + self.interval as i128 * self.settings.interval_ns;
+        let boundary_ns = self.start_ns + self.interval_number as i128 * self.settings.interval_ns;
         if let Some(latency_ns) = self.latency_at(boundary_ns) {
             self.level = self.settings.next_level(self.level, latency_ns);
         }

@@ -80,10 +80,10 @@ impl<'a> ReportingApplication<'a> {
         self.bench.write(self.name, &text);
     }
 
-    fn is_described(&self, backend: &str) -> String {
+    fn is_described(&self, backend: &str, fair: Duration) -> String {
         format!(
             "[domains.{name}]\nkind = \"process\"\npids = [{pid}]\n\
-             reservation = {{ backend = \"{backend}\", budget = \"40ms\", period = \"100ms\", cpus = [0] }}\n\n\
+             reservation = {{ backend = \"{backend}\", budget = \"{fair}\", period = \"100ms\", cpus = [0] }}\n\n\
              [balance.applications.{name}]\ndomains = [\"{name}\"]\nsource = \"http://127.0.0.1:{port}/\"\n\
              least = \"5ms\"\n\n",
             name = self.name,
@@ -140,14 +140,22 @@ fn place(test: &str) -> Option<Bench> {
 }
 
 fn describe(bench: &Bench, applications: [&ReportingApplication<'_>; 2]) {
-    describe_over("cfs-quota", bench, applications);
+    describe_over(("cfs-quota", FAIR), bench, applications);
 }
 
-fn describe_over(backend: &str, bench: &Bench, applications: [&ReportingApplication<'_>; 2]) {
-    let described = applications.map(|one| one.is_described(backend)).concat();
+/// Divides twice the fair share, over a back end.
+fn describe_over(
+    (backend, fair): (&str, Duration),
+    bench: &Bench,
+    applications: [&ReportingApplication<'_>; 2],
+) {
+    let described = applications
+        .map(|one| one.is_described(backend, fair))
+        .concat();
+    let whole = fair.saturating_add(fair);
     let text = format!(
         "schema_version = 1\nname = \"shops\"\n\n[hosts.here]\ncpus = [0, 1]\n\n\
-         [balance]\ninterval = \"1s\"\nanswer_within = \"500ms\"\ncapacity = \"80ms\"\nmanager = \"1ms\"\n\n{described}"
+         [balance]\ninterval = \"1s\"\nanswer_within = \"500ms\"\ncapacity = \"{whole}\"\nmanager = \"1ms\"\n\n{described}"
     );
     bench.write("shops.toml", &text);
 }
@@ -346,10 +354,12 @@ fn capacities_are_budgets_of_every_back_end_that_changes_them_in_force() {
     let Some(bench) = place("balance::back_ends") else {
         return;
     };
+    // Under fixed priorities, each gets its budget within a period however so much is divided.
+    let fair = Duration::from_millis(20);
     for backend in ["ds-freeze", "deadline", "rt-group", "hcbs"] {
         let one = ReportingApplication::start(&bench, "one");
         let two = ReportingApplication::start(&bench, "two");
-        describe_over(backend, &bench, [&one, &two]);
+        describe_over((backend, fair), &bench, [&one, &two]);
         one.reports(-1.0, 0.2);
         two.reports(0.8, 1.0);
         let plan = bench.run(&["apply", "shops.toml", "--dry-run"]);
@@ -361,12 +371,12 @@ fn capacities_are_budgets_of_every_back_end_that_changes_them_in_force() {
         until("capacity has moved", || {
             let ended = manager.try_wait().unwrap();
             assert!(ended.is_none(), "{backend}: {}", bench.said());
-            budget(&bench, "one").filter(|budget| *budget > FAIR)
+            budget(&bench, "one").filter(|budget| *budget > fair)
         });
         one.reports(0.5, 1.0);
         two.reports(-1.0, 0.5);
         until("the other one has its fair share", || {
-            budget(&bench, "two").filter(|budget| *budget >= FAIR)
+            budget(&bench, "two").filter(|budget| *budget >= fair)
         });
         signal(&manager, "INT");
         assert_eq!(manager.wait().unwrap().code(), Some(0), "{backend}");

@@ -175,6 +175,40 @@ fn a_change_without_a_manager_counts_for_the_old_period() {
     assert_eq!(kernel.now(), at(100));
 }
 
+#[test]
+fn a_quota_changes_by_one_write_without_a_look_at_the_members() {
+    let (kernel, directory) = (host(), state_directory());
+    let before = kernel.snapshot();
+    let mut enforcer = enforcer(&kernel, directory.path());
+    let capped = ReservationRequest {
+        backend: BackendKind::CfsQuota,
+        ..reservation(0, 50)
+    };
+    enforcer.apply(&[capped]).unwrap();
+    let applied = kernel.snapshot();
+    // No member can be looked at.
+    let pid = PROCESSES[0].0;
+    kernel.alter(|state| state.threads.retain(|_, thread| thread.pid != pid));
+    let writes = kernel.writes();
+    for budget_ms in [20, 60, 50] {
+        let plan = enforcer.change("one", &interface(budget_ms, PERIOD_MS, 80, &[1]));
+        assert_eq!(
+            plan.unwrap().request.interface.budget,
+            Duration::from_millis(budget_ms)
+        );
+    }
+    assert_eq!(kernel.writes(), writes + 3);
+    // The same budget is the same host, and one that is refused leaves the old one.
+    kernel.alter(|state| *state = applied.clone());
+    kernel.refuse_at(Some(0));
+    let refused = enforcer.change("one", &interface(20, PERIOD_MS, 80, &[1]));
+    assert!(refused.is_err());
+    assert_eq!(kernel.snapshot(), applied);
+    kernel.refuse_at(None);
+    enforcer.revert("one").unwrap();
+    assert_eq!(kernel.snapshot(), before);
+}
+
 /// The budgets of a domain from each instant on.
 type Course = BTreeMap<u64, u64>;
 

@@ -79,12 +79,12 @@ impl IntervalRecord {
         let changes = played.phases.iter().skip(1).map(|phase| phase.first);
         let first = played.applications.first();
         let count = first.map_or(0, |one| one.intervals.len());
-        let row = |interval: usize| StepRow {
-            at_ns: instant(interval + 1),
+        let row = |number: usize| StepRow {
+            at_ns: instant(number + 1),
             cells: played
                 .applications
                 .iter()
-                .map(|one| &one.intervals[interval])
+                .map(|one| &one.intervals[number])
                 .map(|one| StepCell {
                     capacity_ns: one.capacity_ns,
                     matching_value: one.matching_value,
