@@ -96,6 +96,7 @@ zookeeper: ## Build the ZooKeeper server and client, and all they need, below ja
 transports: ## The suite of topics over every transport, those too that normal builds leave out
 	@tools/setup build transports
 	$(CARGO) test --locked --all-features --package tailbound-pubsub --lib --test pubsub
+	$(CARGO) test --locked --features cyclone --package tailbound-c-library
 	$(CARGO) clippy --locked --all-features --package tailbound-pubsub --all-targets -- -D warnings
 
 test-xen: ## The back end xen-rtds on a real Xen, booted under emulation; builds Xen the first time
@@ -124,6 +125,7 @@ dist: DIST_TARGET = $(or $(CARGO_TARGET_DIR),target)
 dist: ## Make the files of a release in target/dist, and try them in a Debian of their own
 	@tools/setup build dist
 	$(CARGO) build $(FLAGS) --release --bins
+	$(CARGO) build $(FLAGS) --release --package tailbound-c-library
 	tools/static-programs $(DIST_TARGET)/static
 	tools/dist $(DIST_TARGET)/release $(DIST_TARGET)/static $(DIST_TARGET)/dist
 	tools/try-dist $(DIST_TARGET)/dist

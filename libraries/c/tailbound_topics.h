@@ -79,6 +79,11 @@ int tailbound_space_open_shared_memory(const char *name, tailbound_space **space
 int tailbound_space_open_zeromq_on_host(const char *name, int clock, tailbound_space **space);
 /* Over ZeroMQ by TCP. As above. */
 int tailbound_space_open_zeromq_tcp(const tailbound_zeromq_route *routes, size_t count, int clock, tailbound_space **space);
+/*
+ * By the name of the transport and the address, as descriptions have both: "rtps" and "127.0.0.1:0" for a domain of DDS. "udp" and
+ * "rtps" are always there, the others where the library was built with their features; TAILBOUND_ABSENT otherwise.
+ */
+int tailbound_space_open_named(const char *transport, const char *address, int clock, tailbound_space **space);
 int tailbound_space_close(tailbound_space *space);
 
 /* ---- Topics. */

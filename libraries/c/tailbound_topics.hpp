@@ -145,6 +145,14 @@ public:
         return DataSpace(space);
     }
 
+    /* By the name of the transport and the address, as descriptions have both. */
+    static DataSpace named(const std::string &transport, const std::string &address,
+                           ClockKind clock = ClockKind::monotonic) {
+        tailbound_space *space = nullptr;
+        check(tailbound_space_open_named(transport.c_str(), address.c_str(), static_cast<int>(clock), &space));
+        return DataSpace(space);
+    }
+
     const tailbound_space *get() const { return space_.get(); }
 
 private:

@@ -12,7 +12,7 @@ use tailbound_pubsub::messages::{
 };
 use tailbound_pubsub::{
     DataOrigin, DataSpace, InProcess, PublishError, SharedClock, Transport, TransportError, Udp,
-    UdpRoute, WallClock,
+    UdpRoute, WallClock, named_transport, transport_feature,
 };
 use tailbound_time::{Duration, Instant};
 
@@ -181,6 +181,24 @@ impl TopicSpace {
         Err(absent(python, name, "zeromq"))
     }
 
+    #[staticmethod]
+    fn named(python: Python<'_>, transport: &str, address: &str, wall: bool) -> PyResult<Self> {
+        let Some(opened) = named_transport(transport, address) else {
+            return Err(match transport_feature(transport) {
+                Some(feature) => absent(python, address, feature),
+                None => {
+                    let text = format!(
+                        "\"{transport}\" is no transport between programs; give udp, rtps, shared-memory, zeromq, cyclone-dds or zenoh"
+                    );
+                    raised(python, "invalid", text)
+                }
+            });
+        };
+        let opened = opened.map_err(|error| transport_failure(python, &error))?;
+        let space = DataSpace::over(opened, clock(wall));
+        Ok(Self(Mutex::new(Some(space))))
+    }
+
     fn publisher(&self, python: Python<'_>, topic: TopicRow) -> PyResult<Publisher> {
         let topic = topic_of(topic);
         let publisher = with_open(python, &self.0, |space| space.publisher(&topic))?;
@@ -227,7 +245,6 @@ fn parsed<T: std::str::FromStr>(python: Python<'_>, text: &str) -> PyResult<T> {
     })
 }
 
-#[cfg(not(all(feature = "iceoryx2", feature = "zeromq")))]
 fn absent(python: Python<'_>, name: &str, feature: &str) -> PyErr {
     let text = format!(
         "this package has no transport for data space `{name}`: build with the feature `{feature}`, as by pip install \

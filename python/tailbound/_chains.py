@@ -137,7 +137,7 @@ def size_frame(
     host:
         The host; the only one with time partitions if left out.
     most_windows:
-        The most windows of a partition in one frame.
+        The most windows of a partition in one frame, of any lengths and at any distances.
 
     Raises
     ------

@@ -229,7 +229,10 @@ class ChainVerdict(ByValue):
     reaction_time: np.timedelta64
     """The longest reaction time that is allowed; ``NaT`` if there is none."""
     bound: np.timedelta64
-    """Neither is longer; ``NaT`` where nothing bounds them."""
+    """The data age is no longer; ``NaT`` where nothing bounds it."""
+    reaction_bound: np.timedelta64
+    """The reaction time is no longer: ``bound``, but where messages of other publishers may displace
+    those of the chain; ``NaT`` where nothing bounds it."""
     parts: tuple[tuple[str, str, np.timedelta64], ...]
     """The parts of the bound in the order of the chain, which add up to it: ``"wait"``,
     ``"response"`` or ``"transport"``, the task or topic, and the length."""
@@ -290,8 +293,9 @@ def analyze_description(given: object) -> Analysis:
 
 def _chain_verdict(chain: dict[str, Any]) -> ChainVerdict:
     answer = chain.get("answer") or {"bound_ns": None, "parts": [], "methods": []}
-    times = [chain["data_age_ns"], chain["reaction_time_ns"], answer["bound_ns"]]
-    data_age, reaction_time, bound = timedeltas(times)
+    displaced = chain.get("displaced", answer)
+    data_age, reaction_time = timedeltas([chain["data_age_ns"], chain["reaction_time_ns"]])
+    bound, reaction_bound = timedeltas([answer["bound_ns"], displaced["bound_ns"]])
     lengths = timedeltas([part["length_ns"] for part in answer["parts"]])
     return ChainVerdict(
         chain=chain["chain"],
@@ -299,6 +303,7 @@ def _chain_verdict(chain: dict[str, Any]) -> ChainVerdict:
         data_age=data_age,
         reaction_time=reaction_time,
         bound=bound,
+        reaction_bound=reaction_bound,
         parts=tuple(
             (part["kind"], part["at"], length)
             for part, length in zip(answer["parts"], lengths)

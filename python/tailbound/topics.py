@@ -257,6 +257,13 @@ class DataSpace(_Closing):
         """Over ZeroMQ on this host, where the package was built with it."""
         return DataSpace(_native.TopicSpace.zeromq_on_host(name, wall))
 
+    @staticmethod
+    def named(transport: str, address: str, wall: bool = False) -> DataSpace:
+        """By the name of the transport and the address, as descriptions have both: ``"rtps"`` and
+        ``"127.0.0.1:0"`` for a domain of DDS. ``udp`` and ``rtps`` are always there, ``shared-memory``,
+        ``zeromq``, ``cyclone-dds`` and ``zenoh`` where the package was built with them."""
+        return DataSpace(_native.TopicSpace.named(transport, address, wall))
+
     def publisher(self, topic: Topic) -> Publisher:
         """Makes a publisher."""
         return Publisher(self._native.publisher(topic._row()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -205,6 +206,23 @@ def test_an_interrupt_ends_a_wait() -> None:
             timer.join()
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_data_space_is_opened_by_the_name_of_its_transport() -> None:
+    # A domain of its own, so that programs which run beside are in others.
+    address = f"127.0.0.1:{100 + os.getpid() % 100}"
+    with topics.DataSpace.named("rtps", address) as space:
+        with space.subscriber(TOPIC) as subscriber, space.publisher(TOPIC) as publisher:
+            for _ in range(400):
+                publisher.publish(b"by DDS")
+                if subscriber.wait("50ms"):
+                    break
+            message = subscriber.take()
+            assert message is not None and message.payload == b"by DDS"
+    for transport, kind in (("pigeons", "invalid"), ("zenoh", "absent"), ("udp", "refused")):
+        with pytest.raises(topics.TopicError) as refused:
+            topics.DataSpace.named(transport, "nowhere")
+        assert refused.value.kind in (kind, "refused"), transport
 
 
 def test_a_package_without_a_transport_says_so() -> None:

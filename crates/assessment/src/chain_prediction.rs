@@ -5,7 +5,8 @@ mod lasting_budget;
 
 use serde::Serialize;
 use tailbound_analysis::chains::estimate::{
-    ASSUMPTIONS, ChainEstimate, DRAWN_CHAINS, DRAWN_ERROR, EstimateMethod, estimate,
+    ASSUMPTIONS, ChainEstimate, DRAWN_CHAINS, DRAWN_ERROR, EstimateMethod, MergedEstimate,
+    estimate, estimate_merged,
 };
 use tailbound_analysis::resolution::Deployment;
 use tailbound_distribution::{Distribution, Evidence, Provenance, StepCdf};
@@ -128,10 +129,15 @@ fn predicted(
     name: &str,
     chain: &Chain,
 ) -> Result<Vec<PredictedChainTime>, String> {
+    let modeled = model.chain(name, chain)?;
+    if !modeled.others.is_empty() {
+        return predicted_beside_others(&modeled, name, chain);
+    }
     let ModeledChain {
         stages,
         assumptions,
-    } = model.chain(name, chain)?;
+        ..
+    } = modeled;
     let laws = estimate(&stages).map_err(|error| error.to_string())?;
     let ChainEstimate {
         data_age,
@@ -171,4 +177,64 @@ fn predicted(
             distribution("reaction time", reaction_time),
         ),
     ])
+}
+
+/// The times of a chain whose readers find messages of other publishers, too.
+fn predicted_beside_others(
+    modeled: &ModeledChain,
+    name: &str,
+    chain: &Chain,
+) -> Result<Vec<PredictedChainTime>, String> {
+    let laws = estimate_merged(&modeled.stages, &modeled.others);
+    let laws = laws.map_err(|error| error.to_string())?;
+    let (share, age_error) = (laws.share, laws.age_error());
+    let MergedEstimate {
+        data_age,
+        data_age_at_output,
+        reaction_time,
+        ..
+    } = laws;
+    if reaction_time.is_none() && chain.reaction_time.is_some() {
+        return Err(format!(
+            "`chains.{name}.reaction_time`: messages of other publishers displace the data of some causes in thousands of outputs; \
+             give the chain a topic of its own, or limit its `data_age` alone"
+        ));
+    }
+    let distribution = |what: &str, law: StepCdf, error: f64| {
+        let subject = format!("{what} of {name}");
+        let method = EstimateMethod::MergedChains.name();
+        let mut provenance = Provenance::new(Evidence::Estimate, subject, method);
+        let general = ASSUMPTIONS.iter().map(|one| (*one).to_owned());
+        let said = [
+            format!(
+                "{:.1}% of all outputs have data of the chain, and the others data of other publishers",
+                share * 100.0
+            ),
+            format!(
+                "{DRAWN_CHAINS} drawn courses of the jobs stand for all of them: with a probability of 99.9%, no share is further \
+                 off than {:.1}%",
+                error * 100.0
+            ),
+        ];
+        let assumptions = modeled.assumptions.iter().cloned();
+        provenance.assumptions = general.chain(assumptions).chain(said).collect();
+        Distribution::from_curve(provenance, law)
+    };
+    let mut times = vec![
+        PredictedChainTime::of(
+            "data age",
+            chain.data_age,
+            distribution("data age", data_age, age_error),
+        ),
+        PredictedChainTime::of(
+            AT_OUTPUT,
+            None,
+            distribution(AT_OUTPUT, data_age_at_output, age_error),
+        ),
+    ];
+    times.extend(reaction_time.map(|law| {
+        let law = distribution("reaction time", law, DRAWN_ERROR);
+        PredictedChainTime::of("reaction time", chain.reaction_time, law)
+    }));
+    Ok(times)
 }

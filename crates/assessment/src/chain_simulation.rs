@@ -397,17 +397,21 @@ fn displace_oldest(held: &mut [MessageArrival], arrival: MessageArrival) {
     }
 }
 
-/// Has each job read the newest message that has come by its begin and is not beyond its lifespan; the number of messages
-/// that were read.
+/// Has each job read the message that came last by its begin, if that is not beyond its lifespan; of one publisher, an older
+/// message that a newer one overtook does not count. The number of messages that were read.
 fn read_newest(log: &mut JobLog, arrivals: &[MessageArrival], topic: &TopicDescription) -> u64 {
     let mut come = arrivals.iter().peekable();
     let mut newest: Option<MessageArrival> = None;
+    let mut latest: BTreeMap<u64, Instant> = BTreeMap::new();
     let mut read = 0;
     let mut before = None;
     for job in &mut log.jobs {
         while let Some(arrival) = come.next_if(|arrival| arrival.at <= job.start) {
-            let is_newer = newest.is_none_or(|newest| arrival.sent >= newest.sent);
-            newest = if is_newer { Some(*arrival) } else { newest };
+            let sent = latest.entry(arrival.message.source).or_insert(arrival.sent);
+            if arrival.sent >= *sent {
+                *sent = arrival.sent;
+                newest = Some(*arrival);
+            }
         }
         let lifespan = topic.quality.lifespan;
         let alive = newest.filter(|newest| {

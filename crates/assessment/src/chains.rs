@@ -11,6 +11,7 @@ use tailbound_topics::{
     Chain, ChainLink, Chains, ReadRule, Routes, TaskName, TopicDescription, Topics, Traffic,
 };
 
+use crate::displaced_reaction::DisplacedReaction;
 use crate::mode_content::{ModeContent, modes};
 use crate::schedulability::{DeadlineVerdict, ModeVerdict, TaskVerdict};
 
@@ -30,6 +31,10 @@ pub struct ChainVerdict {
     /// The bound on both, with its parts; `None` where nothing bounds them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<ChainBound>,
+    /// The bound on the reaction time where that of `answer` holds for the data age alone: messages of other publishers may
+    /// displace those of the chain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub displaced: Option<DisplacedReaction>,
     /// Whether both are kept.
     pub verdict: DeadlineVerdict,
     /// Why not, or why nothing can be said.
@@ -43,6 +48,14 @@ impl ChainVerdict {
             self.verdict,
             DeadlineVerdict::Met | DeadlineVerdict::NoDeadline
         )
+    }
+
+    /// The bound on the reaction time.
+    pub fn reaction_bound(&self) -> Option<Duration> {
+        match &self.displaced {
+            Some(displaced) => displaced.bound.as_ref().ok().copied(),
+            None => Some(self.answer.as_ref()?.bound),
+        }
     }
 
     /// What stands against the chain, in words.
@@ -107,61 +120,81 @@ fn judged(
     name: &str,
     mode: &ModeContent<'_>,
     chain: &Chain,
-    answer: Result<ChainBound, String>,
+    answer: Result<(ChainBound, Option<DisplacedReaction>), String>,
 ) -> ChainVerdict {
-    let limits = [
-        ("data age", chain.data_age),
-        ("reaction time", chain.reaction_time),
-    ];
-    let limits = limits
-        .into_iter()
-        .filter_map(|(what, limit)| Some((what, limit?)));
-    let shortest = limits.min_by_key(|(_, limit)| *limit);
-    let (verdict, why) = match (&answer, shortest) {
-        (_, None) => (
+    let (verdict, why) = match &answer {
+        _ if chain.data_age.is_none() && chain.reaction_time.is_none() => (
             DeadlineVerdict::NoDeadline,
             Some("no deadline is described".to_owned()),
         ),
-        (Err(why), _) => (DeadlineVerdict::Undecided, Some(why.clone())),
-        (Ok(answer), Some((what, limit))) if answer.bound > limit => {
-            let over = answer.bound.saturating_sub(limit);
-            let why = format!(
-                "up to {}, and a {what} of {limit} is allowed: {over} too much",
-                answer.bound
-            );
-            (DeadlineVerdict::Missed, Some(why))
-        }
-        _ => (DeadlineVerdict::Met, None),
+        Err(why) => (DeadlineVerdict::Undecided, Some(why.clone())),
+        Ok((answer, displaced)) => compared(chain, answer, displaced.as_ref()),
     };
+    let (answer, displaced) = answer.map_or((None, None), |(answer, one)| (Some(answer), one));
     ChainVerdict {
         chain: name.to_owned(),
         mode: mode.mode.map(Into::into),
         data_age: chain.data_age,
         reaction_time: chain.reaction_time,
-        answer: answer.ok(),
+        answer,
+        displaced,
         verdict,
         why,
     }
 }
 
+/// Holds the limits of a chain against its bounds, the shorter limit first.
+fn compared(
+    chain: &Chain,
+    answer: &ChainBound,
+    displaced: Option<&DisplacedReaction>,
+) -> (DeadlineVerdict, Option<String>) {
+    let reaction = match displaced {
+        Some(displaced) => displaced.bound.clone(),
+        None => Ok(answer.bound),
+    };
+    let mut limits = vec![
+        ("data age", chain.data_age, Ok(answer.bound)),
+        ("reaction time", chain.reaction_time, reaction),
+    ];
+    limits.sort_by_key(|(_, limit, _)| *limit);
+    let mut undecided = None;
+    for (what, limit, bound) in limits {
+        match (limit, bound) {
+            (Some(limit), Ok(bound)) if bound > limit => {
+                let over = bound.saturating_sub(limit);
+                let why =
+                    format!("up to {bound}, and a {what} of {limit} is allowed: {over} too much");
+                return (DeadlineVerdict::Missed, Some(why));
+            }
+            (Some(_), Err(why)) => undecided = Some(why),
+            _ => {}
+        }
+    }
+    match undecided {
+        Some(why) => (DeadlineVerdict::Undecided, Some(why)),
+        None => (DeadlineVerdict::Met, None),
+    }
+}
+
 /// What the chains of one mode are judged by.
-struct ChainQuestion<'a> {
+pub(crate) struct ChainQuestion<'a> {
     description: &'a Description,
-    topics: &'a Topics,
+    pub(crate) topics: &'a Topics,
     mode: &'a ModeContent<'a>,
     tasks: &'a [TaskVerdict],
 }
 
 /// A task of a chain with the bound on its response time.
-struct RunningTask<'a> {
+pub(crate) struct RunningTask<'a> {
     name: &'a TaskName,
-    task: &'a Task,
-    response: Duration,
+    pub(crate) task: &'a Task,
+    pub(crate) response: Duration,
 }
 
 impl ChainQuestion<'_> {
     /// The bound of a chain, or why there is none.
-    fn answer(&self, chain: &Chain) -> Result<ChainBound, String> {
+    fn answer(&self, chain: &Chain) -> Result<(ChainBound, Option<DisplacedReaction>), String> {
         let links = chain
             .links(self.topics)
             .map_err(|fault| fault.to_string())?;
@@ -172,7 +205,9 @@ impl ChainQuestion<'_> {
         for link in &links {
             stages.push(self.stage(link)?);
         }
-        bound(&stages).ok_or_else(|| "the bound is beyond all times".to_owned())
+        let answer = bound(&stages).ok_or("the bound is beyond all times")?;
+        let displaced = self.displaced(&links, &stages, answer.bound);
+        Ok((answer, displaced))
     }
 
     /// The verdict on an own task of the mode.
@@ -182,7 +217,7 @@ impl ChainQuestion<'_> {
         })
     }
 
-    fn running<'b>(&'b self, name: &'b TaskName) -> Result<RunningTask<'b>, String> {
+    pub(crate) fn running<'b>(&'b self, name: &'b TaskName) -> Result<RunningTask<'b>, String> {
         let task = name.task_in(self.description);
         let (Some(task), Some(verdict)) = (task, self.verdict_of(name)) else {
             return Err(format!("task {name} does not run in this mode"));
@@ -248,7 +283,7 @@ impl ChainQuestion<'_> {
     }
 
     /// The times of the jobs of a task that reads the newest message.
-    fn clock_of(&self, running: &RunningTask<'_>) -> Result<StageTrigger, String> {
+    pub(crate) fn clock_of(&self, running: &RunningTask<'_>) -> Result<StageTrigger, String> {
         let name = running.name;
         match running.task.arrivals {
             Arrivals::Periodic { period, offset } => {
@@ -361,7 +396,7 @@ impl ChainQuestion<'_> {
     }
 
     /// The messages of all publishers of a topic as they arrive, or why nothing bounds them.
-    fn sent(&self, topic: &TopicDescription) -> Result<Vec<Traffic>, String> {
+    pub(crate) fn sent(&self, topic: &TopicDescription) -> Result<Vec<Traffic>, String> {
         let delay = topic.delay.unwrap_or_default();
         let each = topic.publishers.iter().map(|publisher| {
             let name = TaskName::parse(publisher).ok_or("a publisher is no task")?;
@@ -465,7 +500,7 @@ fn within_lifespan(
 }
 
 /// The shortest execution time that a law certainly has.
-fn least_execution(execution: &ExecutionTime) -> Duration {
+pub(crate) fn least_execution(execution: &ExecutionTime) -> Duration {
     match execution {
         ExecutionTime::Constant { value } => *value,
         ExecutionTime::Uniform { min, .. }

@@ -2,10 +2,12 @@
 //! share of the CPUs.
 //!
 //! The search is over a grid: frames are multiples of a step that divide the hyperperiod of the host's tasks and are no
-//! longer than the longest period; each partition has one window a frame, or up to so many as the query allows, of one length
-//! and evenly apart, with offset and length on the grid. Among all of these it takes those with the least sum of window
-//! lengths per frame, and of these the ones that switch least. Every window begins with the cost of a switch, in which its
-//! partition does not run.
+//! longer than the longest period; each partition has one window a frame, or up to so many as the query allows, with offset and
+//! length on the grid. Among all of these it takes those with the least sum of window lengths per frame. Every window begins with
+//! the cost of a switch, in which its partition does not run.
+//!
+//! At first the search is for windows of one length and evenly apart, of which those that switch least are taken. Where a partition
+//! may have several windows, `uneven_search` follows for windows of different lengths at any distances that have a lesser share.
 //!
 //! The order of the search is that of the shares, from below: for a frame the least length of each window by the deadlines
 //! of its tasks alone, then one step more in all, and so on, each with every division of the steps and every placement. The
@@ -14,6 +16,7 @@
 
 mod frame_candidate;
 mod grid_search;
+mod uneven_search;
 
 use serde::Serialize;
 use tailbound_model::{Arrivals, BackendKind, BackendTraits, Description, InputFiles, Window};
@@ -21,9 +24,10 @@ use tailbound_time::{Duration, nanoseconds};
 use tailbound_topics::{Chains, TaskName};
 
 use crate::AssessmentError;
-use crate::schedulability::{DeadlineVerdict, judge};
+use crate::schedulability::{DeadlineVerdict, ModeVerdict, judge};
 use frame_candidate::{EvenWindows, FrameCandidate};
 use grid_search::GridSearch;
+use uneven_search::{UnevenEnd, UnevenSearch};
 
 /// The cost of a switch where the host's overheads say none: a generous one for a freezer of cgroups.
 pub const USUAL_SWITCH: Duration = Duration::from_micros(50);
@@ -213,9 +217,27 @@ pub fn size_frame(query: &FrameQuery<'_>) -> Result<FrameSizing, FrameSizingErro
             partitions: setting.partitions.len(),
         });
     }
+    if query.most_windows <= 1 {
+        return even_windows(setting, &frames);
+    }
+    match even_windows(setting.clone(), &frames) {
+        Ok(even) => with_less(setting, even),
+        Err(
+            refused @ (FrameSizingError::Infeasible { .. } | FrameSizingError::Exhausted { .. }),
+        ) => uneven_windows(setting, refused),
+        Err(refused) => Err(refused),
+    }
+}
+
+/// The least windows of one length, evenly apart.
+fn even_windows(
+    setting: FrameSetting<'_>,
+    frames: &[u64],
+) -> Result<FrameSizing, FrameSizingError> {
+    let query = setting.query;
     let mut candidates = Vec::new();
     for units in frames {
-        let choices = setting.choices(units)?;
+        let choices = setting.choices(*units)?;
         let sets = choices.iter().map(|own| own.len() as u64);
         let sets = sets.fold(1, u64::saturating_mul);
         let count = sets.saturating_add(candidates.len() as u64);
@@ -226,7 +248,7 @@ pub fn size_frame(query: &FrameQuery<'_>) -> Result<FrameSizing, FrameSizingErro
                 most: MOST_CHOICES,
             });
         }
-        candidates.extend(FrameCandidate::of_choices(units, &choices));
+        candidates.extend(FrameCandidate::of_choices(*units, &choices));
     }
     if candidates.is_empty() {
         return Err(FrameSizingError::Infeasible {
@@ -235,6 +257,55 @@ pub fn size_frame(query: &FrameQuery<'_>) -> Result<FrameSizing, FrameSizingErro
         });
     }
     GridSearch::new(setting, candidates).answer()
+}
+
+/// Windows of a lesser share than the even ones, or these, with what is proved of all.
+fn with_less(
+    setting: FrameSetting<'_>,
+    even: FrameSizing,
+) -> Result<FrameSizing, FrameSizingError> {
+    let grid_ns = setting.query.grid.as_nanos();
+    let steps = |time: Duration| time.as_nanos() / grid_ns;
+    let sum = even.windows.iter().map(|window| steps(window.length)).sum();
+    let limit = (sum, steps(even.frame));
+    let mut search = UnevenSearch::new(setting)?;
+    let end = search.below(Some(limit))?;
+    let placements = even.placements + search.judged();
+    Ok(match end {
+        UnevenEnd::Less(less) => FrameSizing { placements, ..less },
+        UnevenEnd::Nothing(_) => FrameSizing {
+            least_share: even.share,
+            is_least: true,
+            placements,
+            ..even
+        },
+        UnevenEnd::Unfinished(least) => FrameSizing {
+            least_share: least.min(even.share),
+            is_least: least >= even.share,
+            placements,
+            ..even
+        },
+    })
+}
+
+/// Windows where even ones have no answer.
+fn uneven_windows(
+    setting: FrameSetting<'_>,
+    refused: FrameSizingError,
+) -> Result<FrameSizing, FrameSizingError> {
+    let grid = setting.query.grid;
+    let mut search = UnevenSearch::new(setting)?;
+    match (search.below(None)?, refused) {
+        (UnevenEnd::Less(less), _) => Ok(less),
+        (UnevenEnd::Nothing(_), refused @ FrameSizingError::Infeasible { .. }) => Err(refused),
+        (UnevenEnd::Nothing(why), _) => Err(FrameSizingError::Infeasible {
+            grid,
+            why: why.unwrap_or_else(|| "the windows do not fit into any frame".into()),
+        }),
+        (UnevenEnd::Unfinished(_), _) => Err(FrameSizingError::Exhausted {
+            placements: search.judged(),
+        }),
+    }
 }
 
 fn host_of(query: &FrameQuery<'_>) -> Result<String, FrameSizingError> {
@@ -304,6 +375,7 @@ fn partitions_on(description: &Description, host: &str) -> Result<Vec<String>, F
 }
 
 /// What all frames have in common.
+#[derive(Clone)]
 struct FrameSetting<'a> {
     query: FrameQuery<'a>,
     /// The description with the windows that are judged.
@@ -417,6 +489,16 @@ impl FrameSetting<'_> {
         let verdicts = judge(&alone, self.query.inputs)?;
         let mut tasks = verdicts.iter().flat_map(|verdict| &verdict.tasks);
         Ok(tasks.all(|task| task.verdict == DeadlineVerdict::Met))
+    }
+
+    /// Whether the tasks of the partitions meet their deadlines, and the CPUs of the host hold the windows.
+    fn holds(&self, verdicts: &[ModeVerdict]) -> bool {
+        let is_here = |domain: &String| self.partitions.contains(domain);
+        verdicts.iter().all(|verdict| {
+            let mut tasks = verdict.tasks.iter().filter(|task| is_here(&task.domain));
+            let mut cpus = verdict.cpus.iter().filter(|cpu| cpu.host == self.host);
+            tasks.all(|task| task.verdict == DeadlineVerdict::Met) && cpus.all(|cpu| cpu.admitted)
+        })
     }
 }
 

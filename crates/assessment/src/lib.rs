@@ -11,6 +11,7 @@ pub mod chain_prediction;
 pub mod chain_simulation;
 pub mod chains;
 pub mod deadline_test;
+pub mod displaced_reaction;
 mod error;
 pub mod execution_times;
 pub mod frame_sizing;

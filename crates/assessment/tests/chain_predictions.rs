@@ -37,6 +37,11 @@ fn predicted(text: &str, variant: Option<&str>) -> Vec<ChainPrediction> {
 
 /// The data ages, those at the output, and the reaction times of the first chain in a simulation.
 fn simulated(text: &str, seed: u64, seconds: u64) -> [Distribution; 3] {
+    simulated_outcome(text, seed, seconds).unwrap()
+}
+
+/// The same, or why there are none.
+fn simulated_outcome(text: &str, seed: u64, seconds: u64) -> Result<[Distribution; 3], String> {
     let query = SimulationQuery {
         mode: None,
         variant: None,
@@ -46,12 +51,12 @@ fn simulated(text: &str, seed: u64, seconds: u64) -> [Distribution; 3] {
     };
     let one_host = |query: &HostQuery<'_>| Ok::<_, AssessmentError>(simulate_host(query).unwrap());
     let answer = simulate(&description(text), &InputFiles::default(), &query, one_host).unwrap();
-    let times = answer.chains.into_iter().next().unwrap().outcome.unwrap();
-    [
+    let times = answer.chains.into_iter().next().unwrap().outcome?;
+    Ok([
         times.data_age,
         times.data_age_at_output,
         times.reaction_time,
-    ]
+    ])
 }
 
 /// The largest distance in probability of two laws, where times may be off by `apart`.
@@ -209,6 +214,80 @@ fn sporadic_readers_and_jitter_are_predicted_as_they_are_simulated() {
     }
     let kinds = (readers, jitter, both);
     assert!(readers > 5 && jitter > 5 && both > 2, "{kinds:?}");
+}
+
+/// A random chain with another publisher of one of its topics that are read by a clock; `None` where there is none.
+fn chain_with_rival(seed: u64, loose: bool) -> Option<String> {
+    let (text, _) = random_chain(seed, loose);
+    let place = text.find("\"]\nsubscribers")?;
+    let (before, behind) = text.split_at(place);
+    let period = [40, 50, 100][(seed % 3) as usize];
+    let arrivals = match seed % 4 {
+        0 => "{ kind = \"sporadic\", min_gap = \"30ms\", max_gap = \"90ms\" }".to_owned(),
+        kind => format!(
+            "{{ kind = \"periodic\", period = \"{period}ms\", offset = \"{}ms\" }}\njitter = \"{}ms\"",
+            seed * 7 % period,
+            (kind - 1) * 4
+        ),
+    };
+    let rival = format!(
+        "[domains.rival]\nkind = \"process\"\n\
+         reservation = {{ backend = \"time-partitions\", cpus = [2], windows = [{{ offset = \"{}us\", length = \"3ms\" }}] }}\n\
+         [domains.rival.tasks.t]\narrivals = {arrivals}\ndeadline = \"20ms\"\n\
+         execution_time = {{ kind = \"uniform\", min = \"100us\", max = \"1500us\" }}\n",
+        seed * 613 % 7000
+    );
+    let text =
+        format!("{before}\", \"rival/t{behind}").replacen("cpus = [0, 1]", "cpus = [0, 1, 2]", 1);
+    Some(text.replacen("[domains.d0]", &format!("{rival}[domains.d0]"), 1))
+}
+
+/// The error that a law states, as a share.
+fn stated_error(law: &Distribution) -> f64 {
+    let said = law.provenance.assumptions.iter();
+    let mut said = said.filter_map(|one| one.split_once("is further off than "));
+    let (_, percent) = said.next().unwrap();
+    percent.trim_end_matches('%').parse::<f64>().unwrap() / 100.0
+}
+
+#[test]
+fn rivals_displace_as_they_do_in_a_simulation() {
+    const SECONDS: u64 = 400;
+    let (mut chains, mut reactions, mut widest): (usize, usize, f64) = (0, 0, 0.0);
+    for seed in 201..=214 {
+        let Some(text) = chain_with_rival(seed, seed % 2 == 0) else {
+            continue;
+        };
+        let prediction = predicted(&text, None).remove(0);
+        if let Some(why) = &prediction.refused {
+            assert!(why.contains("in more than 99%"), "{why}");
+            let outcome = simulated_outcome(&text, seed, SECONDS);
+            assert!(
+                outcome.is_err(),
+                "some outputs have data of the chain\n{text}"
+            );
+            continue;
+        }
+        let samples = simulated(&text, seed, SECONDS);
+        chains += 1;
+        reactions += usize::from(prediction.times.len() == 3);
+        for (sample, time) in samples.iter().zip(&prediction.times) {
+            let law = &time.distribution;
+            let off = distance(sample, law, Duration::from_micros(60));
+            let allowed = noise(sample, SECONDS) + stated_error(law);
+            assert!(
+                off <= allowed,
+                "{} of seed {seed}: {off} > {allowed}\n{text}",
+                time.name
+            );
+            widest = widest.max(allowed);
+        }
+    }
+    assert!(
+        chains > 5 && reactions > 5,
+        "{chains} chains, {reactions} with reactions"
+    );
+    assert!(widest < 0.25, "the widest allowance is {widest}");
 }
 
 /// Compares the predicted laws of a chain with a simulation. The bound is the noise of the sample, and the error that the method

@@ -1,5 +1,6 @@
 //! Chains of descriptions: verdicts, splits, and what keeps a chain from having a bound.
 
+use tailbound_analysis::chains::LULLS;
 use tailbound_assessment::AssessmentError;
 use tailbound_assessment::analysis::analyze;
 use tailbound_assessment::chains::ChainVerdict;
@@ -346,4 +347,124 @@ fn contracts_drop_or_hold_back_in_a_simulation() {
         "{held:?}"
     );
     assert!(held.read <= held.published);
+}
+
+/// The random chain with another publisher of one of its topics that are read by a clock; `None` where there is none.
+fn chain_with_rival(seed: u64) -> Option<String> {
+    let text = random_chain(seed);
+    let mut state = seed.wrapping_mul(0xD6E8_FEB8_6659_FD93) | 1;
+    let mut draw = |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    };
+    let end = "\"]\nsubscribers";
+    let places: Vec<usize> = text.match_indices(end).map(|(at, _)| at).collect();
+    let place = *places.get(draw(places.len().max(1) as u64) as usize)?;
+    let (before, behind) = text.split_at(place);
+    let text = format!("{before}\", \"rival/t{behind}");
+    let period = [20, 40, 50, 100, 400][draw(5) as usize];
+    let arrivals = match draw(4) {
+        0 => "{ kind = \"sporadic\", min_gap = \"700ms\", max_gap = \"900ms\" }".to_owned(),
+        _ => format!(
+            "{{ kind = \"periodic\", period = \"{period}ms\", offset = \"{}us\" }}",
+            draw(period * 1_000)
+        ),
+    };
+    let rival = format!(
+        "[domains.rival]\nkind = \"process\"\nhost = \"left\"\n\
+         reservation = {{ backend = \"time-partitions\", cpus = [4], windows = [{{ offset = \"0ms\", length = \"9ms\" }}] }}\n\
+         [domains.rival.tasks.t]\narrivals = {arrivals}\n\
+         execution_time = {{ kind = \"uniform\", min = \"50us\", max = \"{}us\" }}\n[topics.m1]",
+        100 + draw(900)
+    );
+    let text = text.replace("cpus = [0, 1, 2, 3]", "cpus = [0, 1, 2, 3, 4]");
+    Some(text.replacen("[topics.m1]", &rival, 1))
+}
+
+#[test]
+fn simulated_chains_with_rivals_stay_below_both_bounds() {
+    let (mut bounded, mut unbounded, mut nearest): (usize, usize, f64) = (0, 0, 0.0);
+    let mut by_lulls = 0;
+    for seed in 1..120 {
+        let Some(text) = chain_with_rival(seed) else {
+            continue;
+        };
+        let analysed = chain(&text, "c");
+        let Some(answer) = &analysed.answer else {
+            continue;
+        };
+        let simulation = simulated(&text, seed);
+        let Ok(times) = &simulation.chains[0].outcome else {
+            assert_eq!(analysed.reaction_bound(), None, "{text}");
+            continue;
+        };
+        let longest = times.data_age.max().unwrap().low;
+        assert!(
+            longest <= answer.bound,
+            "{longest} > {}\n{text}",
+            answer.bound
+        );
+        let displaced = analysed.displaced.as_ref().unwrap();
+        assert_eq!(displaced.by, ["rival/t"]);
+        let Some(bound) = analysed.reaction_bound() else {
+            unbounded += 1;
+            continue;
+        };
+        bounded += 1;
+        by_lulls += usize::from(displaced.method == Some(LULLS));
+        let longest = times.reaction_time.max().unwrap().low;
+        assert!(longest <= bound, "{longest} > {bound}\n{text}");
+        nearest = nearest.max(longest.as_secs_f64() / bound.as_secs_f64());
+    }
+    let kinds = (bounded, unbounded, by_lulls);
+    assert!(bounded > 10 && unbounded > 10 && by_lulls > 2, "{kinds:?}");
+    assert!(nearest > 0.8, "the nearest is {nearest} of its bound");
+}
+
+#[test]
+fn a_rival_bounds_the_data_age_as_before_and_may_keep_causes_waiting() {
+    // A second eye that sees each 20 ms, in the window behind the first one, in front of the arm.
+    let rival = "[domains.second]\nkind = \"process\"\n\
+        reservation = { backend = \"time-partitions\", cpus = [0], windows = [{ offset = \"5ms\", length = \"2ms\" }] }\n\
+        [domains.second.tasks.see]\narrivals = { kind = \"periodic\", period = \"20ms\", offset = \"5ms\" }\n\
+        execution_time = { kind = \"constant\", value = \"1ms\" }\n\n[topics.sight]";
+    let with_rival = |limit: &str| {
+        let text = ROVER.replace("[topics.sight]", rival);
+        let text = text.replace("[\"eye/see\"]\nsubs", "[\"eye/see\", \"second/see\"]\nsubs");
+        chain(&text.replace("data_age = \"13ms\"", limit), "grip")
+    };
+    let alone = chain(ROVER, "grip").answer;
+    let grip = with_rival("data_age = \"13ms\"\nreaction_time = \"13ms\"");
+    assert_eq!(grip.answer, alone);
+    assert_eq!(grip.verdict, DeadlineVerdict::Met);
+    // The second eye publishes at 6, and the first one at 11, before the arm reads at 12.
+    assert_eq!(grip.reaction_bound(), Some(us(13_000)));
+    let late = with_rival("reaction_time = \"12ms\"");
+    assert_eq!(late.verdict, DeadlineVerdict::Missed);
+    // The arm between the two eyes' windows reads the first one's data; in front of both, it reads the last one's.
+    let text = ROVER
+        .replace("[topics.sight]", rival)
+        .replace("[\"eye/see\"]\nsubs", "[\"eye/see\", \"second/see\"]\nsubs")
+        .replace(
+            "period = \"20ms\", offset = \"5ms\"",
+            "period = \"10ms\", offset = \"5ms\"",
+        )
+        .replace(
+            "windows = [{ offset = \"0ms\", length = \"2ms\" }]",
+            "windows = [{ offset = \"8ms\", length = \"2ms\" }]",
+        )
+        .replace(
+            "windows = [{ offset = \"5ms\", length = \"2ms\" }]",
+            "windows = [{ offset = \"0ms\", length = \"2ms\" }]",
+        )
+        .replace(
+            "data_age = \"13ms\"",
+            "data_age = \"50ms\"\nreaction_time = \"50ms\"",
+        );
+    let grip = chain(&text, "grip");
+    assert_eq!(grip.verdict, DeadlineVerdict::Undecided);
+    let why = grip.why.unwrap();
+    assert!(why.contains("second/see may displace"), "{why}");
 }

@@ -211,6 +211,183 @@ fn a_second_window_is_given_where_it_saves_time() {
     );
 }
 
+/// Two partitions on a CPU with a chain from one to the other, and what else there is.
+fn pair(
+    age_ms: u64,
+    periods: [u64; 2],
+    (offsets, works_us): ([u64; 2], [u64; 2]),
+    more: &str,
+) -> Description {
+    let mut text = String::from(
+        "schema_version = 1\nname = \"line\"\n[hosts.line]\ncpus = [0]\nmajor_frame = \"10ms\"\n",
+    );
+    for (index, name) in ["a", "b"].into_iter().enumerate() {
+        let (period, offset, work_us) = (periods[index], offsets[index], works_us[index]);
+        text += &format!(
+            "[domains.{name}]\nkind = \"process\"\nscheduling = \"deadline-monotonic\"\n\
+             reservation = {{ backend = \"time-partitions\", cpus = [0], windows = [{{ offset = \"{}ms\", length = \"2ms\" }}] }}\n\
+             [domains.{name}.tasks.t]\narrivals = {{ kind = \"periodic\", period = \"{period}ms\", offset = \"{offset}ms\" }}\n\
+             execution_time = {{ kind = \"constant\", value = \"{work_us}us\" }}\n",
+            3 * index
+        );
+    }
+    text += "[topics.ab]\npublishers = [\"a/t\"]\nsubscribers = [\"b/t\"]\nsize = 8\n";
+    text += &format!("[chains.line]\npath = [\"a/t\", \"b/t\"]\ndata_age = \"{age_ms}ms\"\n");
+    text += more;
+    let checked = FORMAT.check(&text, "line.toml");
+    assert!(!checked.problems.has_errors(), "{}", checked.problems);
+    checked.description.unwrap()
+}
+
+/// Begin and length of each window of a partition.
+type Windows = Vec<(u64, u64)>;
+
+/// Every way to have one or two windows in a frame that do not touch.
+fn one_or_two_windows(frame: u64) -> Vec<Windows> {
+    let places =
+        (1..=frame).flat_map(|length| (0..=frame - length).map(move |begin| (begin, length)));
+    let single: Vec<(u64, u64)> = places.collect();
+    let mut all: Vec<Windows> = single.iter().map(|one| vec![*one]).collect();
+    for first in &single {
+        let behind = single.iter().filter(|second| second.0 > first.0 + first.1);
+        all.extend(behind.map(|second| vec![*first, *second]));
+    }
+    all
+}
+
+/// Whether these windows of both partitions, in steps of the grid, meet all deadlines.
+fn is_good_for_both(description: &Description, frame: u64, windows: [&Windows; 2]) -> bool {
+    let mut described = description.clone();
+    let host = described.hosts.get_mut("line").unwrap();
+    host.major_frame = Some(ms(frame));
+    host.overheads.window_switch = USUAL_SWITCH;
+    for (domain, windows) in described.domains.values_mut().zip(windows) {
+        let windows = windows.iter().map(|(begin, length)| Window {
+            offset: ms(*begin),
+            length: ms(*length),
+        });
+        domain.reservation.as_mut().unwrap().windows = windows.collect();
+    }
+    analyze(&described, &InputFiles::default()).is_ok_and(|analysis| analysis.schedulable)
+}
+
+/// The least share of one or two windows of each partition, by trying everything.
+fn least_of_uneven(description: &Description, frames: &[u64]) -> Option<f64> {
+    let mut least: Option<f64> = None;
+    for frame in frames {
+        let all = one_or_two_windows(*frame);
+        let sum = |windows: &Windows| windows.iter().map(|one| one.1).sum::<u64>();
+        let apart = |one: &Windows, other: &Windows| {
+            let mut pairs = one
+                .iter()
+                .flat_map(|one| other.iter().map(move |other| (one, other)));
+            pairs.all(|(one, other)| one.0 + one.1 <= other.0 || other.0 + other.1 <= one.0)
+        };
+        for a in &all {
+            for b in all.iter().filter(|b| apart(a, b)) {
+                let share = (sum(a) + sum(b)) as f64 / *frame as f64;
+                if least.is_none_or(|least| share < least)
+                    && is_good_for_both(description, *frame, [a, b])
+                {
+                    least = Some(share);
+                }
+            }
+        }
+    }
+    least
+}
+
+/// The search over windows of different lengths at any distances against every placement, and against even windows.
+#[test]
+fn uneven_windows_are_the_least_of_all_placements() {
+    let mut answers = 0;
+    let mut state = 7_u64;
+    let mut draw = |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    };
+    for _ in 0..24 {
+        let periods = [[3, 6], [6, 3], [6, 6], [4, 8], [6, 2]][draw(5) as usize];
+        let longest = periods[0].max(periods[1]);
+        let offsets = periods.map(&mut draw);
+        let works_us = periods.map(|period| 200 + draw(period * 300));
+        let description = pair(3 + draw(16), periods, (offsets, works_us), "");
+        let frames: Vec<u64> = (2..=longest)
+            .filter(|frame| longest.is_multiple_of(*frame))
+            .collect();
+        let expected = least_of_uneven(&description, &frames);
+        let answer = sized_with(&description, 2, MOST_PLACEMENTS);
+        match (expected, answer) {
+            (Some(share), Ok(answer)) => {
+                assert!(answer.is_least, "{answer:?}");
+                assert!(
+                    (answer.share - share).abs() < 1e-9,
+                    "{share}, and {answer:?}"
+                );
+                answers += 1;
+            }
+            (None, Err(FrameSizingError::Infeasible { .. })) => {}
+            (expected, answer) => panic!("{periods:?}: {expected:?}, and {answer:?}"),
+        }
+    }
+    assert!(answers > 5, "{answers} answers");
+}
+
+/// A task has to wait for less than one window leaves closed, and two of one length are more than all tasks need.
+#[test]
+fn a_long_and_a_short_window_take_less_than_two_of_one_length() {
+    let quick = "[domains.a.tasks.q]\narrivals = { kind = \"periodic\", period = \"8ms\" }\ndeadline = \"5ms\"\n\
+                 execution_time = { kind = \"constant\", value = \"500us\" }\n";
+    let description = pair(60, [8, 8], ([0, 0], [2_200, 200]), quick);
+    assert_eq!(least_of_even(&description, &[2, 4, 8]), Some(5.0 / 8.0));
+    let answer = sized_with(&description, 2, MOST_PLACEMENTS).unwrap();
+    assert!(answer.is_least, "{answer:?}");
+    assert_eq!(
+        (answer.frame, answer.share),
+        (ms(8), 4.0 / 8.0),
+        "{answer:?}"
+    );
+    let of_a = answer.windows.iter().filter(|window| window.domain == "a");
+    let mut lengths: Vec<Duration> = of_a.map(|window| window.length).collect();
+    lengths.sort_unstable();
+    assert_eq!(lengths, [ms(1), ms(2)], "{answer:?}");
+    // After two placements it is the even answer, and says what is possible.
+    match sized_with(&description, 2, 2) {
+        Ok(answer) => assert!(answer.least_share <= answer.share, "{answer:?}"),
+        Err(FrameSizingError::Exhausted { .. }) => {}
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// The least share of one or two windows of each partition that have one length and lie evenly apart.
+fn least_of_even(description: &Description, frames: &[u64]) -> Option<f64> {
+    let mut least: Option<f64> = None;
+    for frame in frames {
+        let all =
+            one_or_two_windows(*frame)
+                .into_iter()
+                .filter(|windows| match windows.as_slice() {
+                    [first, second] => first.1 == second.1 && 2 * (second.0 - first.0) == *frame,
+                    _ => true,
+                });
+        let all: Vec<Windows> = all.collect();
+        for a in &all {
+            for b in &all {
+                let sum: u64 = a.iter().chain(b).map(|one| one.1).sum();
+                let share = sum as f64 / *frame as f64;
+                if least.is_none_or(|least| share < least)
+                    && is_good_for_both(description, *frame, [a, b])
+                {
+                    least = Some(share);
+                }
+            }
+        }
+    }
+    least
+}
+
 #[test]
 fn too_many_choices_of_windows_are_refused() {
     let description = system(5_000, [2_520, 2_520, 2_520], 900);

@@ -7,7 +7,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use tailbound_linux::clock::Monotonic;
-use tailbound_pubsub::{DataSpace, InProcess, SharedClock, Transport, Udp, UdpRoute, WallClock};
+use tailbound_pubsub::{
+    DataSpace, InProcess, SharedClock, Transport, Udp, UdpRoute, WallClock, named_transport,
+    transport_feature,
+};
 
 use crate::handle::{self, Handle};
 use crate::input;
@@ -131,6 +134,29 @@ unsafe extern "C" fn tailbound_space_open_zeromq_tcp(
     })
 }
 
+/// Opens a data space by the name of its transport and its address, as descriptions have both.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tailbound_space_open_named(
+    transport: *const c_char,
+    address: *const c_char,
+    clock: c_int,
+    place: *mut *mut Space,
+) -> c_int {
+    call(|| {
+        let clock = clock_of(clock)?;
+        // SAFETY: the header demands NULL or texts that end with a zero.
+        let (transport, address) = unsafe {
+            (
+                input::text(transport, "the name of the transport")?,
+                input::text(address, "the address of the data space")?,
+            )
+        };
+        let opened = named_transport(transport, address).ok_or_else(|| unnamed(transport))??;
+        // SAFETY: the header demands NULL or a place for a pointer.
+        unsafe { handle::store(place, DataSpace::over(opened, clock)) }
+    })
+}
+
 /// Closes a data space.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn tailbound_space_close(space: *mut Space) -> c_int {
@@ -245,7 +271,16 @@ unsafe fn zero_mq_over_tcp(
     Err(absent("ZeroMQ", "zeromq"))
 }
 
-#[cfg(not(all(feature = "iceoryx2", feature = "zeromq")))]
+/// The refusal of a name of which this library has no transport.
+fn unnamed(transport: &str) -> CallFailure {
+    match transport_feature(transport) {
+        Some(feature) => absent(transport, feature),
+        None => CallFailure::invalid(format!(
+            "\"{transport}\" is no transport between programs; write udp, rtps, shared-memory, zeromq, cyclone-dds or zenoh"
+        )),
+    }
+}
+
 fn absent(transport: &str, feature: &str) -> CallFailure {
     let text = format!(
         "this library has no topics over {transport}: build crate tailbound-c-library with --features {feature}"

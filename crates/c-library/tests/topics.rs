@@ -6,7 +6,9 @@ use std::process::Child;
 use std::sync::Arc;
 
 use tailbound_linux::clock::Monotonic;
-use tailbound_pubsub::{DataOrigin, DataSpace, Publisher, Subscriber, Topic, Udp, UdpRoute};
+use tailbound_pubsub::{
+    DataOrigin, DataSpace, Publisher, Subscriber, Topic, Udp, UdpRoute, named_transport,
+};
 use tailbound_time::{Duration, Instant};
 
 use crate::programs::{Language, Linkage, compile, run, start};
@@ -99,12 +101,27 @@ fn check_program(source: &str, language: Language, linkage: Linkage) {
     };
     let routes = BTreeMap::from([("ping".to_owned(), ping), ("pong".to_owned(), pong)]);
     let unicast = DataSpace::over(Box::new(Udp::unicast(routes)), Arc::new(Monotonic));
+    let port_of_named = free_ports::<1>()[0];
+    // A domain of its own, so that programs which run beside are in others.
+    let domain = 100 + std::process::id() % 100;
+    let mut named = vec![
+        ("udp", format!("127.0.0.1:{port_of_named}")),
+        ("rtps", format!("lo:{domain}")),
+    ];
+    if cfg!(feature = "cyclone") {
+        named.push(("cyclone-dds", format!("127.0.0.1:{domain}")));
+    }
     let words = |words: [&str; 3]| words.map(str::to_owned);
     let (port, own, other) = (port.to_string(), own.to_string(), other.to_string());
-    let trials = [
+    let mut trials = vec![
         (multicast, words(["multicast", "127.0.0.1", &port])),
         (unicast, words(["unicast", &other, &own])),
     ];
+    for (transport, address) in &named {
+        let opened = named_transport(transport, address).unwrap().unwrap();
+        let space = DataSpace::over(opened, Arc::new(Monotonic));
+        trials.push((space, words([transport, address, "-"])));
+    }
     for (space, arguments) in trials {
         let mut subscriber = space.subscriber(&topic("pong")).unwrap();
         let mut publisher = space.publisher(&topic("ping")).unwrap();

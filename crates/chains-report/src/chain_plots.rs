@@ -1,6 +1,6 @@
 //! Plots of the times of chains: predicted, simulated and measured over each other.
 
-use tailbound_report::{Plot, PlotSeries, PromiseMark, SeriesKind, readable};
+use tailbound_report::{Plot, PlotSeries, PlottedQuantity, PromiseMark, SeriesKind, readable};
 use tailbound_time::Duration;
 
 use crate::{ChainRow, ChainTime, EstimateSource};
@@ -37,12 +37,31 @@ pub(crate) fn plots(rows: &[ChainRow]) -> Vec<Plot> {
         Plot {
             id: format!("chain-{}", index + 1),
             service: format!("{chain}: {name}"),
+            quantity: quantity_of(name),
             promises: marks(&own),
             description: words(chain, name, &own),
             series,
         }
     });
     plots.collect()
+}
+
+/// The things that a time of a chain is counted over: a reaction time belongs to a cause, an age to an output.
+fn quantity_of(name: &str) -> PlottedQuantity {
+    match name {
+        "reaction time" => PlottedQuantity {
+            counted: "causes",
+            time: "a reaction time",
+        },
+        "data age" => PlottedQuantity {
+            counted: "outputs",
+            time: "a data age",
+        },
+        _ => PlottedQuantity {
+            counted: "outputs",
+            time: "a data age at the output",
+        },
+    }
 }
 
 /// The series of a variant in the order prediction, simulation, runs.

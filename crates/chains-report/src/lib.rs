@@ -223,6 +223,7 @@ fn cells(row: &ChainRow, time: &ChainTime) -> Vec<Cell> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use tailbound_distribution::{Evidence, Provenance};
+    use tailbound_report::VerticalAxis;
 
     use super::*;
 
@@ -251,6 +252,11 @@ mod tests {
         assert!(report.sections.is_empty());
         ChainsSection::put(&mut report, std::slice::from_ref(&row)).unwrap();
         assert_eq!(ChainsSection::rows(&report), [row]);
+        let plots = ChainsSection.plots(&report);
+        assert_eq!(
+            plots[0].quantity.title(VerticalAxis::Share),
+            "share of outputs within a data age"
+        );
         let tables = ChainsSection.tables(&report);
         let texts: Vec<Vec<&str>> = tables[0]
             .rows

@@ -410,7 +410,7 @@ pub struct SizeArguments {
     /// Of a frame: the step of frames, offsets and lengths of windows.
     #[arg(long, default_value = "500us", requires = "frame")]
     pub grid: Duration,
-    /// Of a frame: the most windows of a partition in it, which have one length and lie evenly apart.
+    /// Of a frame: the most windows of a partition in it, of any lengths and at any distances.
     #[arg(long, default_value_t = 1, value_name = "COUNT", requires = "frame",
         value_parser = clap::value_parser!(u64).range(1..=32))]
     pub most_windows: u64,

@@ -101,10 +101,15 @@ pub fn bound_rows(description: &Description, inputs: &InputFiles, variant: &str)
     };
     let bounded = analysis.chains.iter().filter_map(|verdict| {
         let answer = verdict.answer.as_ref()?;
-        let mut times = vec![
-            ChainTime::bounded("data age", answer.bound, verdict.data_age),
-            ChainTime::bounded("reaction time", answer.bound, verdict.reaction_time),
-        ];
+        let mut times = vec![ChainTime::bounded(
+            "data age",
+            answer.bound,
+            verdict.data_age,
+        )];
+        let reaction = verdict.reaction_bound();
+        times.extend(
+            reaction.map(|bound| ChainTime::bounded("reaction time", bound, verdict.reaction_time)),
+        );
         let parts = answer.parts.iter();
         times.extend(parts.map(|part| {
             let name = match part.kind {

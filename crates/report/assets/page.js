@@ -101,7 +101,7 @@
       this.figure.dataset.scale = this.scale;
       this.figure.dataset.visible = String(this.model.series.length - this.hidden.size);
       this.figure.querySelector(".axis-title").textContent = this.axis === "share"
-        ? "Share of responses within a latency" : "Share of responses beyond a latency";
+        ? this.model.share_title : this.model.tail_title;
     }
 
     /** The columns that the chart wants: latencies in ms, then a column per line. */

@@ -49,7 +49,9 @@ pub use html::{
 };
 pub use json::ReportError;
 pub use palette::Theme;
-pub use plot::{Plot, PlotSeries, PromiseMark, Scale, SeriesKind, VerticalAxis, plots};
+pub use plot::{
+    Plot, PlotSeries, PlottedQuantity, PromiseMark, Scale, SeriesKind, VerticalAxis, plots,
+};
 #[cfg(feature = "png")]
 pub use png::{PngError, render_png};
 pub use run_report::*;

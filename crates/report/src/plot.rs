@@ -34,6 +34,32 @@ pub enum VerticalAxis {
     Tail,
 }
 
+/// The values of a plot, in the words of its axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlottedQuantity {
+    /// The things that are counted, such as `responses`.
+    pub counted: &'static str,
+    /// The time of each with its article, such as `a latency`.
+    pub time: &'static str,
+}
+
+impl PlottedQuantity {
+    /// Latencies of responses.
+    pub const LATENCY: Self = Self {
+        counted: "responses",
+        time: "a latency",
+    };
+
+    /// The title of a vertical axis.
+    pub fn title(self, axis: VerticalAxis) -> String {
+        let side = match axis {
+            VerticalAxis::Share => "within",
+            VerticalAxis::Tail => "beyond",
+        };
+        format!("share of {} {side} {}", self.counted, self.time)
+    }
+}
+
 /// What the horizontal axis of latencies is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
@@ -111,6 +137,8 @@ pub struct Plot {
     pub id: String,
     /// The service.
     pub service: String,
+    /// The values.
+    pub quantity: PlottedQuantity,
     /// The series, by variant, and of each the prediction first.
     pub series: Vec<PlotSeries>,
     /// The promises on all tasks together.
@@ -147,6 +175,7 @@ pub fn plots(report: &RunReport) -> Vec<Plot> {
         Plot {
             id: format!("latency-{}", index + 1),
             service: (*service).to_owned(),
+            quantity: PlottedQuantity::LATENCY,
             promises: promises(&results),
             description: described(service, &results),
             series,

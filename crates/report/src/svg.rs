@@ -81,10 +81,7 @@ pub(crate) fn draw_plot(
     let rows = legend_places(plot).last().map_or(0, |(_, row)| row + 1) as f64;
     let height = TOP + FIELD + 72.0 + rows * LEGEND_ROW;
     let mut out = String::new();
-    let title = match axis {
-        VerticalAxis::Share => "share of responses within a latency",
-        VerticalAxis::Tail => "share of responses beyond a latency",
-    };
+    let title = plot.quantity.title(axis);
     put(
         &mut out,
         format_args!(

@@ -3,7 +3,7 @@
 use tailbound_model::{Check, KeyPath, Section};
 
 use crate::topic_check::{longest_gap, reference};
-use crate::{Chain, Chains, ReadRule, TaskName, Topics};
+use crate::{Chain, Chains, TaskName, Topics};
 
 impl Section for Chains {
     const KEY: &'static str = "chains";
@@ -56,36 +56,17 @@ fn elements(check: &mut Check<'_>, place: &KeyPath, chain: &Chain) -> bool {
 
 fn links(check: &mut Check<'_>, place: &KeyPath, chain: &Chain, topics: &Topics) {
     let path = place.key("path");
-    let links = match chain.links(topics) {
-        Ok(links) => links,
-        Err(fault) => {
-            check.error(&path.index(fault.index), fault.message, fault.remedy);
-            return;
-        }
-    };
-    let positions: Vec<(usize, TaskName)> = chain.tasks().collect();
-    for (link, (index, _)) in links.iter().zip(positions.iter().skip(1)) {
-        let publishers = topics
-            .0
-            .get(&link.topic)
-            .map_or(0, |it| it.publishers.len());
-        if link.reads == ReadRule::Newest && publishers > 1 {
-            check.error(
-                &path.index(*index),
-                format!(
-                    "topic `{}` has {publishers} publishers, and its newest message may be that of another one",
-                    link.topic
-                ),
-                "give the task of the chain a topic of its own",
-            );
-        }
+    if let Err(fault) = chain.links(topics) {
+        check.error(&path.index(fault.index), fault.message, fault.remedy);
+        return;
     }
-    let Some((index, first)) = positions.first() else {
+    let mut tasks = chain.tasks();
+    let Some((index, first)) = tasks.next() else {
         return;
     };
-    if let Some((topic, _)) = topics.releasing(first) {
+    if let Some((topic, _)) = topics.releasing(&first) {
         check.error(
-            &path.index(*index),
+            &path.index(index),
             format!("topic `{topic}` releases {first}, so that the chain begins further in front"),
             "begin the path with the publisher",
         );
@@ -94,7 +75,7 @@ fn links(check: &mut Check<'_>, place: &KeyPath, chain: &Chain, topics: &Topics)
     let arrivals = first.task_in(check.description());
     if arrivals.is_some_and(|task| longest_gap(&task.arrivals).is_none()) {
         check.warning(
-            &path.index(*index),
+            &path.index(index),
             format!("nothing bounds the time between two jobs of {first}, and so neither age nor reaction time"),
             "give the task periodic arrivals, or sporadic ones with a `max_gap`",
         );

@@ -18,7 +18,9 @@ pub struct Chains(
 #[serde(deny_unknown_fields)]
 pub struct Chain {
     /// The tasks, as `domain/task`, in the order of the data. The name of a topic between two tasks says which one joins
-    /// them; it may be left out where only one does.
+    /// them; it may be left out where only one does. Data that come by other ways count for nothing: of a topic with several
+    /// publishers, a reader takes the message that came last, and its output is none of this chain where that is one of another
+    /// publisher.
     pub path: Vec<String>,
     /// The longest age of the data at the end of the chain: from the measurement to the last moment at which an effect of
     /// it holds.

@@ -89,6 +89,17 @@ impl JobSpans {
         }
     }
 
+    /// The number of the last job for which `is_early_enough` holds, which must hold up to one job, and for none that arrives
+    /// after `near_ns`.
+    pub(super) fn last(&self, near_ns: i128, is_early_enough: impl Fn(PlacedJob) -> bool) -> i128 {
+        let cycle = near_ns.div_euclid(i128::from(self.cycle.as_nanos()));
+        let mut number = (cycle + 1) * self.jobs.len() as i128 - 1;
+        while !is_early_enough(self.job(number)) {
+            number -= 1;
+        }
+        number
+    }
+
     /// The first job for which `is_late_enough` holds, which must hold from one job on; `near_ns` is an instant at which it
     /// does not hold for jobs that arrived two cycles before.
     pub(super) fn first(

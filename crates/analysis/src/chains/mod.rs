@@ -9,7 +9,8 @@
 //! Equivalence of Maximum Reaction Time and Maximum Data Age for Cause-Effect Chains*, ECRTS 2023): the output with a
 //! measurement holds until the first output with a later one, which is the first effect of a cause right after the
 //! measurement. It takes for granted that data never become older along the chain: no message is lost, and a reader keeps
-//! the newer of two messages.
+//! the newer of two messages. Where other publishers of a topic may displace the messages of the chain, the bound is one on the
+//! data age alone, and [`displaced_reaction`] or [`lull`] bound the reaction time.
 //!
 //! [`bound`] takes the least of three answers for each part of a chain:
 //!
@@ -24,6 +25,7 @@
 //!   Brüggen, Dürr and Chen, *Timing Analysis of Asynchronized Distributed Cause-Effect Chains*, RTAS 2021). Where the
 //!   clocks of two hosts have nothing to do with each other the chain is cut, and the parts add up (the same paper).
 
+mod displacement;
 pub mod estimate;
 mod hops;
 mod job_chains;
@@ -33,6 +35,9 @@ mod partition_schedule;
 use serde::Serialize;
 use tailbound_time::{Duration, nanoseconds};
 
+pub use displacement::{
+    GUARANTEED_SOURCES, LULLS, MergedTopic, MessageWay, displaced_reaction, lull,
+};
 pub use job_spans::{JobSpan, JobSpans};
 pub use partition_schedule::{PartitionTask, partition_schedule};
 
@@ -223,5 +228,7 @@ fn clock_of(stage: Option<&ChainStage>) -> Option<&String> {
     }
 }
 
+#[cfg(test)]
+mod displacement_tests;
 #[cfg(test)]
 mod tests;

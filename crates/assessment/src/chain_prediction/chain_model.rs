@@ -1,9 +1,10 @@
 //! The laws of a chain's delays, from a description.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use tailbound_analysis::chains::estimate::{
-    DelayLaw, EstimatedStage, JobRelease, OpenTime, PeriodicWork,
+    DelayLaw, EstimatedStage, JobRelease, OpenTime, OtherWay, PeriodicWork,
 };
 use tailbound_analysis::schedulability::priority_assignment::described_rank;
 use tailbound_model::{
@@ -12,6 +13,8 @@ use tailbound_model::{
 };
 use tailbound_time::Duration;
 use tailbound_topics::{Chain, ChainLink, ReadRule, TaskName, Topics};
+
+use crate::displaced_reaction::{TaskWay, other_ways};
 
 /// The largest share of the time open to a task for jobs that the prediction leaves out.
 const MOST_LEFT_OUT: f64 = 0.1;
@@ -23,6 +26,8 @@ pub(super) const LONGEST_RELEASE: usize = 64;
 pub(super) struct ModeledChain {
     /// The tasks in the order of the data.
     pub stages: Vec<EstimatedStage>,
+    /// The messages of other publishers that tasks of the chain find, by the places of these tasks.
+    pub others: BTreeMap<usize, Vec<OtherWay>>,
     /// The assumptions about this description, beside those of the method.
     pub assumptions: Vec<String>,
 }
@@ -105,26 +110,87 @@ impl<'a> ChainModel<'a> {
         let links = links.map_err(|fault| format!("`chains.{name}.path`: {fault}"))?;
         let mut modeled = ModeledChain {
             stages: Vec::new(),
+            others: BTreeMap::new(),
             assumptions: Vec::new(),
         };
         let first = links.first().map(|link| &link.publisher);
         let first = first.ok_or_else(|| format!("`chains.{name}.path` has no tasks"))?;
-        self.push(first, None, &mut modeled)?;
+        let assumptions = &mut modeled.assumptions;
+        modeled.stages.push(self.stage(first, None, assumptions)?);
         for link in &links {
-            self.push(&link.subscriber, Some(link), &mut modeled)?;
+            let stage = self.stage(&link.subscriber, Some(link), assumptions)?;
+            modeled.stages.push(stage);
         }
+        modeled.others = self.others(&links, assumptions)?;
         // Tasks of one host say the same of it.
         modeled.assumptions.sort();
         modeled.assumptions.dedup();
         Ok(modeled)
     }
 
-    fn push(
+    /// The messages of others that tasks of a chain find.
+    fn others(
+        &self,
+        links: &[ChainLink],
+        assumptions: &mut Vec<String>,
+    ) -> Result<BTreeMap<usize, Vec<OtherWay>>, String> {
+        let mut seen: Vec<&TaskName> = links.iter().map(|link| &link.publisher).collect();
+        seen.extend(links.last().map(|link| &link.subscriber));
+        let ways = other_ways(&self.topics, links)?;
+        let mut all = BTreeMap::new();
+        for (at, ways) in &ways {
+            let link = &links[at - 1];
+            for way in ways {
+                if let Some(task) = way.iter().find(|task| seen.contains(task)) {
+                    return Err(format!(
+                        "`topics.{}.publishers`: messages come by task {task} in two ways, so that jobs of one task decide on both;                          `tailbound simulate` answers for that",
+                        link.topic
+                    ));
+                }
+                seen.extend(way);
+                let way = self.other_way(way, link, assumptions)?;
+                all.entry(*at).or_insert_with(Vec::new).push(way);
+            }
+        }
+        Ok(all)
+    }
+
+    fn other_way(
+        &self,
+        way: &TaskWay,
+        link: &ChainLink,
+        assumptions: &mut Vec<String>,
+    ) -> Result<OtherWay, String> {
+        let mut stages = Vec::new();
+        for (index, name) in way.iter().enumerate() {
+            let releasing = self.topics.releasing(name);
+            let released = index.checked_sub(1).zip(releasing);
+            let link = released.map(|(before, (topic, _))| ChainLink {
+                publisher: way[before].clone(),
+                topic: topic.clone(),
+                subscriber: name.clone(),
+                reads: ReadRule::Released,
+            });
+            stages.push(self.stage(name, link.as_ref(), assumptions)?);
+        }
+        let publishers = &self.topics.0[&link.topic].publishers;
+        let place = |name: Option<&TaskName>| {
+            let name = name.map(TaskName::to_string);
+            publishers.iter().position(|one| Some(one) == name.as_ref())
+        };
+        Ok(OtherWay {
+            stages,
+            // A simulation takes messages that come at once in the order of the description.
+            is_later: place(way.last()) > place(Some(&link.publisher)),
+        })
+    }
+
+    fn stage(
         &self,
         name: &TaskName,
         link: Option<&ChainLink>,
-        modeled: &mut ModeledChain,
-    ) -> Result<(), String> {
+        assumptions: &mut Vec<String>,
+    ) -> Result<EstimatedStage, String> {
         let (domain, task) = self.task(name)?;
         check_task(name, domain, task)?;
         let release = match link {
@@ -138,7 +204,7 @@ impl<'a> ChainModel<'a> {
         let company = self.company(name, domain, task)?;
         self.check_load(name, &company, &execution, supplied.share())?;
         if !company.beside.is_empty() {
-            modeled.assumptions.push(format!(
+            assumptions.push(format!(
                 "jobs of {name} never wait for those of {}, which take {:.2}% of the CPU",
                 names(&company.beside),
                 company.beside_share * 100.0
@@ -150,9 +216,9 @@ impl<'a> ChainModel<'a> {
                 key(name, "priority")
             )
         })?;
-        modeled.assumptions.extend(self.host_costs(domain));
+        assumptions.extend(self.host_costs(domain));
         if CpuClaim::of(domain.reservation.as_ref()) == CpuClaim::Budget {
-            modeled.assumptions.push(format!(
+            assumptions.push(format!(
                 "the budget of domain {} is never used up: in each period its tasks run the jobs that come in it, and at most one \
                  each from before",
                 name.domain
@@ -160,11 +226,9 @@ impl<'a> ChainModel<'a> {
         }
         if !company.above.is_empty() {
             let means = "tasks with higher priorities take their mean execution times";
-            modeled
-                .assumptions
-                .push(format!("of the tasks that {name} waits for: {means}"));
+            assumptions.push(format!("of the tasks that {name} waits for: {means}"));
         }
-        modeled.stages.push(EstimatedStage {
+        Ok(EstimatedStage {
             release,
             jitter: match release {
                 JobRelease::Message => Duration::ZERO,
@@ -173,8 +237,7 @@ impl<'a> ChainModel<'a> {
             open,
             execution,
             delay: DelayLaw::uniform(delay.least, delay.most),
-        });
-        Ok(())
+        })
     }
 
     /// Refuses a task that asks for more than is open to it, with those that may come before, or that others keep from it too often.
@@ -236,10 +299,11 @@ impl<'a> ChainModel<'a> {
         link: &ChainLink,
     ) -> Result<JobRelease, String> {
         let topic = self.topics.0.get(&link.topic);
-        if topic.is_some_and(|topic| topic.publishers.len() > 1) {
+        let is_shared = topic.is_some_and(|topic| topic.publishers.len() > 1);
+        if is_shared && link.reads == ReadRule::Released {
             return Err(format!(
-                "`topics.{}.publishers`: the messages of several publishers displace each other, by how their jobs lie to each other; \
-                 give each a topic of its own, or `tailbound simulate`",
+                "`topics.{}.publishers`: the messages of several publishers release {name}, and a job waits for that of a message \
+                 which came before; give each publisher a topic and a task of its own, or `tailbound simulate`",
                 link.topic
             ));
         }

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use tailbound_model::Description;
 use tailbound_time::Duration;
 use tailbound_topics::{Chains, TaskName};
 
@@ -10,15 +11,53 @@ use super::frame_candidate::{EvenWindows, FrameCandidate};
 use super::{FrameSetting, FrameSizing, FrameSizingError, SizedWindow};
 use crate::AssessmentError;
 use crate::chains::{ChainVerdict, judge_some_chains};
-use crate::schedulability::{DeadlineVerdict, ModeVerdict, judge};
+use crate::schedulability::{ModeVerdict, judge};
 
 /// The most frames that are tried without a proof.
 const MOST_GUESSES: usize = 200;
 
 /// A chain with the partitions that have to be placed before it can be judged.
-struct PlacedChain {
+pub(super) struct PlacedChain {
     name: String,
-    last: usize,
+    /// The last of them.
+    pub(super) last: usize,
+}
+
+/// The chains with limits.
+pub(super) fn placed_chains(setting: &FrameSetting<'_>) -> Vec<PlacedChain> {
+    let chains: Chains = setting.description.section();
+    let limited = chains
+        .0
+        .iter()
+        .filter(|(_, chain)| chain.data_age.is_some() || chain.reaction_time.is_some());
+    let placed = limited.filter_map(|(name, chain)| {
+        let tasks: Vec<TaskName> = chain.tasks().map(|(_, task)| task).collect();
+        let places = tasks.iter().filter_map(|task| {
+            let mut partitions = setting.partitions.iter();
+            partitions.position(|name| *name == task.domain)
+        });
+        let name = name.clone();
+        Some(PlacedChain {
+            name,
+            last: places.max()?,
+        })
+    });
+    placed.collect()
+}
+
+/// What stands against a chain of which the partition of that number is the last one to be placed.
+pub(super) fn refuting_chain(
+    description: &Description,
+    chains: &[PlacedChain],
+    index: usize,
+    verdicts: &[ModeVerdict],
+) -> Option<String> {
+    let due = |name: &str| {
+        let mut chains = chains.iter();
+        chains.any(|chain| chain.last == index && chain.name == name)
+    };
+    let judged = judge_some_chains(description, verdicts, due);
+    judged.iter().find_map(ChainVerdict::objection)
 }
 
 /// The search.
@@ -44,26 +83,7 @@ enum PlacementEnd {
 
 impl<'a> GridSearch<'a> {
     pub(super) fn new(setting: FrameSetting<'a>, candidates: Vec<FrameCandidate>) -> Self {
-        let chains: Chains = setting.description.section();
-        let limited = chains
-            .0
-            .iter()
-            .filter(|(_, chain)| chain.data_age.is_some() || chain.reaction_time.is_some());
-        let placed = limited.filter_map(|(name, chain)| {
-            let tasks: Vec<TaskName> = chain.tasks().map(|(_, task)| task).collect();
-            let places = tasks.iter().filter_map(|task| {
-                setting
-                    .partitions
-                    .iter()
-                    .position(|name| *name == task.domain)
-            });
-            let name = name.clone();
-            Some(PlacedChain {
-                name,
-                last: places.max()?,
-            })
-        });
-        let chains = placed.collect();
+        let chains = placed_chains(&setting);
         Self {
             most_placements: setting.query.most_placements,
             candidates: candidates.into_iter().map(Reverse).collect(),
@@ -148,7 +168,7 @@ impl<'a> GridSearch<'a> {
         }
         // Response times hold wherever the windows lie.
         let verdicts = judge(&self.setting.description, self.setting.query.inputs)?;
-        if !self.holds(&verdicts) {
+        if !self.setting.holds(&verdicts) {
             return Ok(PlacementEnd::Nowhere);
         }
         let mut placed = Vec::new();
@@ -196,19 +216,6 @@ impl<'a> GridSearch<'a> {
         }
     }
 
-    /// Whether the tasks of the partitions meet their deadlines, and the CPUs of the host hold the windows.
-    fn holds(&self, verdicts: &[ModeVerdict]) -> bool {
-        let is_here = |domain: &String| self.setting.partitions.contains(domain);
-        verdicts.iter().all(|verdict| {
-            let mut tasks = verdict.tasks.iter().filter(|task| is_here(&task.domain));
-            let mut cpus = verdict
-                .cpus
-                .iter()
-                .filter(|cpu| cpu.host == self.setting.host);
-            tasks.all(|task| task.verdict == DeadlineVerdict::Met) && cpus.all(|cpu| cpu.admitted)
-        })
-    }
-
     /// Places the windows from the first one without a place on.
     fn place(
         &mut self,
@@ -244,12 +251,8 @@ impl<'a> GridSearch<'a> {
 
     /// Whether the chains are kept of which this partition is the last one to be placed.
     fn chains_are_kept(&mut self, index: usize, verdicts: &[ModeVerdict]) -> bool {
-        let due = |name: &str| {
-            let mut chains = self.chains.iter();
-            chains.any(|chain| chain.last == index && chain.name == name)
-        };
-        let judged = judge_some_chains(&self.setting.description, verdicts, due);
-        let refuted = judged.iter().find_map(ChainVerdict::objection);
+        let description = &self.setting.description;
+        let refuted = refuting_chain(description, &self.chains, index, verdicts);
         let is_kept = refuted.is_none();
         self.refuted_by = refuted.or(self.refuted_by.take());
         is_kept

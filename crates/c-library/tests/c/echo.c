@@ -1,7 +1,7 @@
 /*
  * Sends what comes on topic "ping" back on topic "pong", with its origin, over datagrams; a message "end" ends it.
  *
- * Usage: echo multicast INTERFACE PORT | echo unicast LISTEN PEER
+ * Usage: echo multicast INTERFACE PORT | echo unicast LISTEN PEER | echo TRANSPORT ADDRESS -
  */
 #include "expect.h"
 #include "tailbound_topics.h"
@@ -11,6 +11,8 @@ static tailbound_space *open_space(char **arguments) {
     if (strcmp(arguments[1], "multicast") == 0) {
         uint16_t port = (uint16_t)atoi(arguments[3]);
         EXPECT(tailbound_space_open_udp_multicast(arguments[2], port, 1, TAILBOUND_CLOCK_MONOTONIC, &space) == 0);
+    } else if (strcmp(arguments[3], "-") == 0) {
+        EXPECT(tailbound_space_open_named(arguments[1], arguments[2], TAILBOUND_CLOCK_MONOTONIC, &space) == 0);
     } else {
         const char *peers[] = {arguments[3]};
         tailbound_udp_route routes[] = {{"ping", arguments[2], NULL, 0}, {"pong", NULL, peers, 1}};

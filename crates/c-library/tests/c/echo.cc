@@ -1,6 +1,6 @@
 // As echo.c, by the types of C++; and what the types have beyond.
 //
-// Usage: echo multicast INTERFACE PORT | echo unicast LISTEN PEER
+// Usage: echo multicast INTERFACE PORT | echo unicast LISTEN PEER | echo TRANSPORT ADDRESS -
 #include <array>
 #include <atomic>
 #include <iostream>
@@ -23,6 +23,8 @@ using namespace tailbound;
 static DataSpace open_space(char **arguments) {
     if (arguments[1] == std::string("multicast"))
         return DataSpace::udp_multicast(arguments[2], static_cast<std::uint16_t>(std::stoi(arguments[3])));
+    if (arguments[3] == std::string("-"))
+        return DataSpace::named(arguments[1], arguments[2]);
     return DataSpace::udp_unicast({{"ping", arguments[2], {}}, {"pong", std::nullopt, {arguments[3]}}});
 }
 

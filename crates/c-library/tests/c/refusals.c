@@ -46,6 +46,11 @@ static void spaces(void) {
     INVALID(tailbound_space_open_shared_memory(NULL, &space));
     INVALID(tailbound_space_open_zeromq_on_host(NULL, TAILBOUND_CLOCK_MONOTONIC, &space));
     INVALID(tailbound_space_open_zeromq_tcp(NULL, 1, TAILBOUND_CLOCK_MONOTONIC, &space));
+    INVALID(tailbound_space_open_named(NULL, "127.0.0.1:0", TAILBOUND_CLOCK_MONOTONIC, &space));
+    INVALID(tailbound_space_open_named("rtps", NULL, TAILBOUND_CLOCK_MONOTONIC, &space));
+    INVALID(tailbound_space_open_named("pigeons", "127.0.0.1:0", TAILBOUND_CLOCK_MONOTONIC, &space));
+    EXPECT(strstr(tailbound_last_error(), "cyclone-dds") != NULL);
+    EXPECT(tailbound_space_open_named("rtps", "127.0.0.1", TAILBOUND_CLOCK_MONOTONIC, &space) < 0);
     EXPECT(space == NULL);
     EXPECT(tailbound_space_close(NULL) == 0);
     EXPECT(tailbound_publisher_close(NULL) == 0);

@@ -36,10 +36,18 @@ pub fn tables_of(all: &[ChainVerdict]) -> String {
 fn cells(one: &ChainVerdict) -> Vec<String> {
     let text = |time: Option<Duration>| time.map_or("-".into(), |time| time.to_string());
     let answer = one.answer.as_ref();
+    let bounds = match (&one.displaced, one.reaction_bound()) {
+        (None, _) => text(answer.map(|answer| answer.bound)),
+        (Some(_), reaction) => format!(
+            "{} and {}",
+            text(answer.map(|answer| answer.bound)),
+            reaction.map_or("unbounded".into(), |bound| bound.to_string())
+        ),
+    };
     vec![
         one.mode.clone().unwrap_or_else(|| "-".into()),
         one.chain.clone(),
-        text(answer.map(|answer| answer.bound)),
+        bounds,
         text(answer.map(|answer| answer.baseline)),
         text(one.data_age),
         text(one.reaction_time),
@@ -68,9 +76,13 @@ fn part_name(kind: PartKind) -> &'static str {
     }
 }
 
-/// The methods of the bound of a chain; `None` without a bound.
+/// The methods of the bounds of a chain; `None` without a bound.
 pub fn methods(one: &ChainVerdict) -> Option<String> {
-    Some(one.answer.as_ref()?.methods.join("; "))
+    let displaced = one.displaced.as_ref();
+    let of_reaction = displaced.and_then(|displaced| displaced.method);
+    let mut methods = one.answer.as_ref()?.methods.clone();
+    methods.extend(of_reaction);
+    Some(methods.join("; "))
 }
 
 /// A row of the CSV that tasks and CPUs are in, too. The deadline is the shorter one of the two.

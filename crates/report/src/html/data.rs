@@ -39,6 +39,8 @@ fn plot_data(plot: &Plot) -> Value {
         "share_extent_ns": plot.extent(VerticalAxis::Share).as_nanos(),
         "tail_extent_ns": plot.extent(VerticalAxis::Tail).as_nanos(),
         "tail_floor": plot.tail_floor(),
+        "share_title": capitalised(&plot.quantity.title(VerticalAxis::Share)),
+        "tail_title": capitalised(&plot.quantity.title(VerticalAxis::Tail)),
         "promises": plot.promises.iter().map(|promise| json!({
             "label": promise.label,
             "latency_ns": promise.latency.as_nanos(),
@@ -53,6 +55,13 @@ fn plot_data(plot: &Plot) -> Value {
             "lower": series.lower.as_deref().map(steps_data),
         })).collect::<Vec<_>>(),
     })
+}
+
+/// The text with a capital letter at its begin.
+pub(super) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
 }
 
 fn steps_data(steps: &[(Duration, f64)]) -> Value {

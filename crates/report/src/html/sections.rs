@@ -4,6 +4,7 @@ use tailbound_analysis::Outlook;
 use tailbound_distribution::Interval;
 use tailbound_time::Duration;
 
+use super::data::capitalised;
 use super::escape::escaped;
 use crate::palette::Theme;
 use crate::svg::render_svg;
@@ -320,7 +321,7 @@ fn figure(index: usize, plot: &Plot) -> String {
          <button type=\"button\" data-scale=\"linear\" aria-pressed=\"{}\">Linear</button>\
          <button type=\"button\" data-scale=\"log\" aria-pressed=\"{}\">Log</button></div>\
          </div></div>\
-         <p class=\"axis-title\">Share of responses within a latency</p>\
+         <p class=\"axis-title\">{}</p>\
          <div class=\"canvas\" role=\"img\" aria-label=\"{description}\"></div>\
          <noscript>{}</noscript>\
          <ul class=\"legend\" aria-label=\"Series; press to hide or show\">{legend}</ul>\
@@ -331,6 +332,7 @@ fn figure(index: usize, plot: &Plot) -> String {
         escaped(&plot.service),
         scale == Scale::Linear,
         scale == Scale::Logarithmic,
+        escaped(&capitalised(&plot.quantity.title(VerticalAxis::Share))),
         render_svg(plot, VerticalAxis::Share, Theme::Light),
     )
 }

@@ -29,7 +29,7 @@ impl ChainCourse<'_> {
         let Some(last) = self.segments.last() else {
             return Err(EstimateError::NoClock);
         };
-        let mut random = RandomShares(SEED);
+        let mut random = RandomShares::of(SEED);
         let mut reactions = WeightedTimes::default();
         let mut ages = WeightedTimes::default();
         let mut ages_at_output = WeightedTimes::default();
@@ -104,7 +104,7 @@ impl ChainSegment<'_> {
         }
     }
 
-    fn drawn_gap(&self, random: &mut RandomShares) -> i64 {
+    pub(super) fn drawn_gap(&self, random: &mut RandomShares) -> i64 {
         match self.clock {
             SegmentClock::Periodic { period_ns, .. } => period_ns,
             SegmentClock::Sporadic {
@@ -118,7 +118,7 @@ impl ChainSegment<'_> {
     }
 
     /// When the job of a release is ready.
-    fn drawn_readiness(&self, release_ns: i64, random: &mut RandomShares) -> i64 {
+    pub(super) fn drawn_readiness(&self, release_ns: i64, random: &mut RandomShares) -> i64 {
         match signed(self.stages[0].jitter) {
             0 => release_ns,
             jitter_ns => release_ns + (random.next() * jitter_ns as f64).round() as i64,
@@ -126,7 +126,7 @@ impl ChainSegment<'_> {
     }
 
     /// When the message of a job that is ready at `ready_ns` arrives at the reader behind, or its output appears.
-    fn drawn_end(&self, ready_ns: i64, random: &mut RandomShares) -> i64 {
+    pub(super) fn drawn_end(&self, ready_ns: i64, random: &mut RandomShares) -> i64 {
         let mut at = ready_ns;
         for (index, stage) in self.stages.iter().enumerate() {
             if index > 0 {
@@ -186,24 +186,34 @@ impl ChainSegment<'_> {
 }
 
 /// The last periodic release up to an instant.
-fn last_release(at_ns: i64, period_ns: i64, offset_ns: i64) -> i64 {
+pub(super) fn last_release(at_ns: i64, period_ns: i64, offset_ns: i64) -> i64 {
     offset_ns + (at_ns - offset_ns).div_euclid(period_ns) * period_ns
 }
 
 /// The time from an instant to a release next to it, of a stationary renewal process with even gaps: an even share of a gap that
 /// is the likelier the longer it is.
 fn drawn_distance(least_ns: i64, longest_ns: i64, random: &mut RandomShares) -> i64 {
+    let gap_ns = drawn_gap_around(least_ns, longest_ns, random);
+    (random.next() * gap_ns).round() as i64
+}
+
+/// The length of the gap around an instant.
+pub(super) fn drawn_gap_around(least_ns: i64, longest_ns: i64, random: &mut RandomShares) -> f64 {
     let (least, longest) = (least_ns as f64, longest_ns as f64);
     // The density of such a gap rises with it, so that its square is even.
     let square = least * least + random.next() * (longest * longest - least * least);
-    (random.next() * square.sqrt()).round() as i64
+    square.sqrt()
 }
 
 /// Random numbers from 0 to less than 1, by the generator SplitMix of Steele, Lea and Flood (OOPSLA 2014).
-struct RandomShares(u64);
+pub(super) struct RandomShares(u64);
 
 impl RandomShares {
-    fn next(&mut self) -> f64 {
+    pub(super) fn of(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(super) fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -13,10 +13,12 @@
 //! All jobs of a hyperperiod count alike. Of a sporadic task, the phase is any with the same probability, and the gaps are those of a
 //! stationary renewal process: of one that reads, the next job comes after as long a time as has passed since the last one. A
 //! jitter delays each job by a time of its own. Where tasks have a jitter, or read at sporadic times, job chains are drawn from
-//! these laws (`drawn_chains`), and where none do, point masses are all of them.
+//! these laws (`drawn_chains`), and where none do, point masses are all of them. Where topics of the chain have other publishers, jobs of these are
+//! drawn, too (`merged_chains`).
 
 mod delay_law;
 mod drawn_chains;
+mod merged_chains;
 mod open_time;
 mod point_masses;
 mod segment;
@@ -29,6 +31,7 @@ use tailbound_time::Duration;
 
 pub use delay_law::DelayLaw;
 pub use drawn_chains::{DRAWN_CHAINS, DRAWN_ERROR};
+pub use merged_chains::{MergedEstimate, OtherWay, estimate_merged};
 pub use open_time::{OpenTime, PeriodicWork};
 use point_masses::{PointMasses, WeightedTimes};
 use segment::{ChainSegment, SegmentClock, segments};
@@ -52,6 +55,8 @@ pub enum EstimateMethod {
     PointMasses,
     /// [`DRAWN_CHAINS`] job chains are drawn: tasks have a jitter, or read at sporadic times.
     DrawnChains,
+    /// So many courses of the jobs of the chain and of other publishers are drawn around outputs, and around causes.
+    MergedChains,
 }
 
 impl EstimateMethod {
@@ -63,6 +68,9 @@ impl EstimateMethod {
             }
             Self::DrawnChains => {
                 "job chains drawn at even parts of a hyperperiod, cut at tasks with clocks"
+            }
+            Self::MergedChains => {
+                "jobs of the chain and of other publishers drawn around even parts of a hyperperiod"
             }
         }
     }
@@ -151,6 +159,11 @@ pub enum EstimateError {
     /// The times do not fit into 64 bits of nanoseconds.
     #[error("the hyperperiod of the chain is beyond all times")]
     Hyperperiod,
+    /// Messages of others displace nearly all data of the chain.
+    #[error(
+        "messages of other publishers displace the data of the chain in more than 99% of its outputs"
+    )]
+    Displaced,
     /// No time.
     #[error("the laws of the chain are empty")]
     Empty,

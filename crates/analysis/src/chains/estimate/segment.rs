@@ -63,7 +63,7 @@ pub(super) fn segments(stages: &[EstimatedStage]) -> Result<Vec<ChainSegment<'_>
 }
 
 impl<'a> ChainSegment<'a> {
-    fn of(
+    pub fn of(
         stages: &'a [EstimatedStage],
         delay: Option<&'a DelayLaw>,
     ) -> Result<Self, EstimateError> {
