@@ -206,9 +206,7 @@ mod tests {
         let values = |path: &str| {
             let text = "<a><b c='1'>x</b><b c='2'>y</b><b c='2'>z</b></a>";
             let document = Document::parse(text).unwrap();
-            path.parse::<XmlPath>()
-                .unwrap()
-                .values_in(&document)
+            path.parse::<XmlPath>().unwrap().values_in(&document)
         };
         assert_eq!(values("/a/b"), ["x", "y", "z"]);
         assert_eq!(values("/a/b[@c='2'][2]"), ["z"]);
