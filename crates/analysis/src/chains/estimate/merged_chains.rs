@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tailbound_distribution::StepCdf;
 
-use super::drawn_chains::{DRAWN_CHAINS, DRAWN_ERROR, RandomShares, drawn_gap_around, last_release};
+use super::drawn_chains::{
+    DRAWN_CHAINS, DRAWN_ERROR, RandomShares, drawn_gap_around, last_release,
+};
 use super::point_masses::WeightedTimes;
 use super::segment::{ChainSegment, SegmentClock, segments};
 use super::{EstimateError, EstimatedStage, common_cycle};
