@@ -11,13 +11,13 @@ fn ns(value: u64) -> Duration {
 }
 
 /// Period, offset and response time of a task.
-type Clocked = (u64, u64, u64);
+type ClockedTimes = (u64, u64, u64);
 
-fn spans((period, offset, response): Clocked) -> JobSpans {
+fn spans((period, offset, response): ClockedTimes) -> JobSpans {
     JobSpans::periodic(ns(period), ns(offset), ns(response)).unwrap()
 }
 
-fn stages(tasks: &[Clocked], transport: u64) -> Vec<ChainStage> {
+fn stages(tasks: &[ClockedTimes], transport: u64) -> Vec<ChainStage> {
     let each = tasks.iter().enumerate();
     each.map(|(index, task)| ChainStage {
         name: format!("t{index}"),
@@ -34,7 +34,7 @@ fn stages(tasks: &[Clocked], transport: u64) -> Vec<ChainStage> {
     .collect()
 }
 
-fn merged(task: Clocked, transport: u64) -> MergedTopic {
+fn merged(task: ClockedTimes, transport: u64) -> MergedTopic {
     MergedTopic {
         own_least: Duration::ZERO,
         reader_least: Duration::ZERO,
@@ -49,7 +49,7 @@ fn merged(task: Clocked, transport: u64) -> MergedTopic {
 
 /// Begin and end of jobs, drawn within their spans.
 fn jobs(
-    (period, offset, response): Clocked,
+    (period, offset, response): ClockedTimes,
     horizon: u64,
     draw: &mut impl FnMut(u64) -> u64,
 ) -> Vec<(u64, u64)> {
@@ -113,7 +113,7 @@ fn longest_reaction(
     Some(longest)
 }
 
-fn some_task() -> impl Strategy<Value = Clocked> {
+fn some_task() -> impl Strategy<Value = ClockedTimes> {
     let periods = prop::sample::select(vec![2_u64, 3, 4, 6, 8, 12]);
     (periods, 0_u64..12, 0_u64..60)
         .prop_map(|(period, offset, share)| (period, offset, (period * share / 100).max(1)))
@@ -124,7 +124,7 @@ fn a_displaced_message_makes_the_next_one_the_first_to_be_read() {
     // The sensor publishes at 1, 11, ...; a job that reads at 5 finds what came at 3 of each second period in its place.
     let chain = stages(&[(10, 0, 1), (10, 5, 1)], 0);
     let reaction =
-        |other: Clocked| displaced_reaction(&chain, &[(1, merged(other, 0))].into()).unwrap();
+        |other: ClockedTimes| displaced_reaction(&chain, &[(1, merged(other, 0))].into()).unwrap();
     // A cause right after the read at 0 is read at 10 and by the job at 15.
     assert_eq!(bound(&chain).unwrap().bound, ns(16));
     assert_eq!(

@@ -17,6 +17,9 @@ use super::{FrameSetting, FrameSizing, SizedWindow};
 use crate::AssessmentError;
 use crate::schedulability::{DeadlineVerdict, ModeVerdict, TaskVerdict, judge};
 
+/// The verdicts on a partition's tasks, all of which are in time; `None` where one is not.
+type TimelyTasks = Option<Rc<Vec<TaskVerdict>>>;
+
 /// The longest frame in steps.
 const MOST_UNITS: u64 = 128;
 
@@ -254,7 +257,7 @@ impl<'a> UnevenSearch<'a> {
         let Some(all) = placements(units, sum, most) else {
             return Ok(None);
         };
-        let mut verdicts: BTreeMap<Vec<(u64, u64)>, Option<Rc<Vec<TaskVerdict>>>> = BTreeMap::new();
+        let mut verdicts: BTreeMap<Vec<(u64, u64)>, TimelyTasks> = BTreeMap::new();
         let mut placed = Vec::new();
         for windows in all {
             let form = cyclic_form(units, &windows);
@@ -285,7 +288,7 @@ impl<'a> UnevenSearch<'a> {
         units: u64,
         index: usize,
         windows: &[(u64, u64)],
-    ) -> Result<Option<Rc<Vec<TaskVerdict>>>, AssessmentError> {
+    ) -> Result<TimelyTasks, AssessmentError> {
         let name = &self.setting.partitions[index];
         let mut alone = self.alone(name);
         if let Some(host) = alone.hosts.get_mut(&self.setting.host) {

@@ -24,12 +24,12 @@ const RETRY_AFTER: Pause = Pause::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
 /// Where reports are asked for.
-enum ReportSocket {
+enum LevelSocket {
     Unix(UnixListener, PathBuf),
     Tcp(TcpListener),
 }
 
-impl ReportSocket {
+impl LevelSocket {
     /// Listens at `unix:PATH` or `http://IP:PORT`.
     fn bind(address: &str) -> io::Result<Self> {
         let socket = match (
@@ -95,7 +95,7 @@ impl ReportSocket {
     }
 }
 
-impl AsFd for ReportSocket {
+impl AsFd for LevelSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Unix(listener, _) => listener.as_fd(),
@@ -104,7 +104,7 @@ impl AsFd for ReportSocket {
     }
 }
 
-impl Drop for ReportSocket {
+impl Drop for LevelSocket {
     fn drop(&mut self) {
         if let Self::Unix(_, path) = self {
             // Somebody else may have removed it.
@@ -173,7 +173,7 @@ impl ReportListener {
         address: &str,
         answer: impl Fn(&str) -> String + Send + 'static,
     ) -> io::Result<Self> {
-        let socket = ReportSocket::bind(address)?;
+        let socket = LevelSocket::bind(address)?;
         let port = socket.port();
         let (wake, is_over) = (Arc::new(WakeUp::new()?), Arc::new(AtomicBool::new(false)));
         let (wake_of_thread, over) = (Arc::clone(&wake), Arc::clone(&is_over));

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use tailbound_distribution::Distribution;
 use tailbound_report::{
     ColumnGroup, ColumnGroupPicture, CurvePicture, FigurePage, FigureSection, NumberCurve,
-    NumberLevel, PageFigure, Plot, PlotSeries, PromiseMark, SeriesKind, Table, Theme, columns,
-    readable, render_figures_html,
+    NumberLevel, PageFigure, Plot, PlotSeries, PlottedQuantity, PromiseMark, SeriesKind, Table,
+    Theme, columns, readable, render_figures_html,
 };
 use tailbound_sampling::FittedModel;
 
@@ -344,6 +344,7 @@ fn two_distributions(
             table.service,
             table.reservation_in_words(middle[0])
         ),
+        quantity: PlottedQuantity::LATENCY,
         series: series?,
         promises: promise
             .map(|promise| PromiseMark {

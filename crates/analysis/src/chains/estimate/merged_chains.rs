@@ -71,7 +71,7 @@ pub fn estimate_merged(
 }
 
 /// A segment of a chain, or of a way of others, of which jobs are drawn.
-struct JobSource<'a> {
+struct PublisherJobs<'a> {
     segment: ChainSegment<'a>,
     /// The sources of which messages come to the same reader, and whether theirs are the later ones of two at once.
     rivals: Vec<(usize, bool)>,
@@ -79,7 +79,7 @@ struct JobSource<'a> {
 
 struct MergedCourse<'a> {
     /// The segments of the chain in their order, then those of others.
-    sources: Vec<JobSource<'a>>,
+    sources: Vec<PublisherJobs<'a>>,
     /// The number of segments of the chain.
     own: usize,
     hyperperiod_ns: i64,
@@ -92,9 +92,9 @@ impl<'a> MergedCourse<'a> {
     ) -> Result<Self, EstimateError> {
         let own = segments(stages)?;
         let own_count = own.len();
-        let mut sources: Vec<JobSource<'a>> = own
+        let mut sources: Vec<PublisherJobs<'a>> = own
             .into_iter()
-            .map(|segment| JobSource {
+            .map(|segment| PublisherJobs {
                 segment,
                 rivals: Vec::new(),
             })
@@ -107,7 +107,7 @@ impl<'a> MergedCourse<'a> {
                 let segment = ChainSegment::of(&way.stages, delay)?;
                 let rival = (sources.len(), way.is_later);
                 sources[index].rivals.push(rival);
-                sources.push(JobSource {
+                sources.push(PublisherJobs {
                     segment,
                     rivals: Vec::new(),
                 });
