@@ -376,7 +376,10 @@ fn what_no_subsystem_knows_is_refused_with_what_there_is() {
     };
     let (stranger, nonsense) = (refused("fleet"), refused(SUBSYSTEM));
     assert_eq!(stranger.kind, RefusalKind::BadRequest);
-    assert!(stranger.message.contains("but modes"), "{stranger}");
+    assert!(
+        stranger.message.contains("but balance, modes"),
+        "{stranger}"
+    );
     assert_eq!(nonsense.kind, RefusalKind::BadRequest);
     assert!(nonsense.message.contains("to modes"), "{nonsense}");
 }
