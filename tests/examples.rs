@@ -523,9 +523,9 @@ fn brownout_divides_a_cpu_among_shops() {
     }
     assert!(!capacities.is_empty(), "{printed}");
     for (at, capacities) in capacities {
-        // 90 ms of each 100 ms, of which the manager has one.
+        // Of each 100 ms; the manager has one of the other ten.
         assert_eq!(capacities.len(), 4, "{at}");
-        assert_eq!(capacities.iter().sum::<u64>(), 89_000_000, "{at}");
+        assert_eq!(capacities.iter().sum::<u64>(), 90_000_000, "{at}");
     }
     eventually("nothing is left", || {
         journals(folder.path()).iter().all(|path| is_log(path))
