@@ -31,8 +31,9 @@ fn reservation(place: usize, budget_ms: u64) -> ReservationRequest {
 struct Stage {
     kernel: FakeKernel,
     managers: FakeManagers,
-    directory: tempfile::TempDir,
     enforcer: Enforcer,
+    /// Goes last: an enforcer that ends locks it once more.
+    directory: tempfile::TempDir,
 }
 
 fn stage(budgets_ms: &[u64]) -> Stage {
@@ -46,8 +47,8 @@ fn stage(budgets_ms: &[u64]) -> Stage {
     Stage {
         kernel,
         managers,
-        directory,
         enforcer,
+        directory,
     }
 }
 
