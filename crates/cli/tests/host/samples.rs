@@ -515,7 +515,8 @@ fn an_application_that_gets_stuck_is_started_anew() {
             Shop.stuck = True
         if Shop.stuck:
             threading.Event().wait()"#;
-    serve_shop(&bench, change, "repeats = 2");
+    let ready = "repeats = 2\n[services.web.ready]\npath = \"/ready\"";
+    serve_shop(&bench, change, ready);
     sample_to_the_end(&bench, &["web is stuck"]);
     let failed: Vec<bool> = records(bench.path())
         .iter()
