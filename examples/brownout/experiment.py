@@ -234,16 +234,18 @@ def manager(variant: str, given: argparse.Namespace, file: Path) -> "Optional[su
     raise SystemExit(f"{' '.join(command)} ended:\n{said}")
 
 
-def run(variant: str, given: argparse.Namespace, database: str) -> Tuple[List[Dict[str, Any]], List[ShopProcess]]:
+def run(
+    variant: str, given: argparse.Namespace, database: str, steps: List[List[int]]
+) -> Tuple[List[Dict[str, Any]], List[ShopProcess]]:
+    """Plays a variant. The first one measures what a page costs, and so the steps, which are the same for all."""
     shops = start_shops(database, given.shops)
     limiter = None
     try:
-        costs = [page_cost_s(shop) for shop in shops]
-        steps = [
-            [max(1, round(share * (THINK_S + cost) / cost)) for share, cost in zip(shares, costs)]
-            for shares in STEPS[given.shops]
-        ]
-        print(f"{variant}: {', '.join(f'{1000 * cost:.1f} ms' for cost in costs)} a page; users {steps}", flush=True)
+        if not steps:
+            costs = [page_cost_s(shop) for shop in shops]
+            for shares in STEPS[given.shops]:
+                steps.append([max(1, round(share * (THINK_S + cost) / cost)) for share, cost in zip(shares, costs)])
+            print(f"{', '.join(f'{1000 * cost:.1f} ms' for cost in costs)} a page; users {steps}", flush=True)
         file = given.results / "brownout.toml"
         file.write_text(description(shops, given.interval))
         limiter = manager(variant, given, file)
@@ -377,8 +379,9 @@ def main() -> None:
     samples: List[Dict[str, Any]] = []
     rows: List[List[str]] = []
     verdicts: List[Verdict] = []
+    steps: List[List[int]] = []
     for variant in given.variants.split(","):
-        own, shops = run(variant, given, str(database))
+        own, shops = run(variant, given, str(database), steps)
         samples += own
         rows += summary(variant, own, shops, given.phase)
         verdicts.append(Verdict.of(variant, own, shops, given.phase))
