@@ -312,7 +312,13 @@ http.server.ThreadingHTTPServer(("127.0.0.1", PORT), Shop).serve_forever()
         server,
         &[("CHANGE", ""), ("protocol = \"http\"", ready)],
     );
-    sample_to_the_end(&bench, &[]);
+    let ended = sample(&bench, &[]).expect(0, &[]);
+    let document: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(
+        document["answers"][0]["outcome"], "cheapest",
+        "{}",
+        ended.out
+    );
     let mut refused = records(bench.path()).into_iter();
     assert!(refused.all(|one| one["services"]["web"]["refused"] == 0));
     bench.assert_clean("shop-web");
