@@ -8,7 +8,7 @@ pub enum ReportFault {
     Form {
         /// JSON, XML, or the text format of Prometheus.
         form: &'static str,
-        /// What is wrong.
+        /// The fault, as the reader of the form says it.
         cause: String,
     },
     /// The report lacks the value.
@@ -24,19 +24,19 @@ pub enum ReportFault {
         count: usize,
         /// The path or series.
         place: String,
-        /// What makes the place one of a single value.
+        /// The change of the place that leaves a single value.
         remedy: &'static str,
     },
     /// There is something else than a number.
     #[error("\"{text}\" is no number")]
     NoNumber {
-        /// What is there.
+        /// The text at the place.
         text: String,
     },
     /// The number is NaN or infinite.
     #[error("the value is {text}")]
     NotFinite {
-        /// What is there.
+        /// The text at the place.
         text: String,
     },
     /// The value is of a time that has not come.

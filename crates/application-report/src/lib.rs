@@ -1,4 +1,4 @@
-//! What applications report of themselves: the addresses of reports, and values in JSON, XML and the text format of
+//! Reports that applications make of themselves: their addresses, and values in JSON, XML and the text format of
 //! Prometheus. Bytes in, values out; `tailbound-measurement` fetches the bytes.
 
 mod address;

@@ -18,7 +18,7 @@ pub struct XmlPath {
 pub struct XmlPathError {
     /// The text.
     pub path: String,
-    /// What would be right.
+    /// The form that would be right.
     pub remedy: &'static str,
 }
 

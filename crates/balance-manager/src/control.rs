@@ -1,4 +1,4 @@
-//! What is asked of divisions over the control socket, and what comes back.
+//! Requests for divisions over the control socket, and their answers.
 
 use serde::{Deserialize, Serialize};
 use tailbound_balance::BalancePlan;
@@ -40,7 +40,7 @@ pub enum BalanceResponse {
     },
     /// To `state`; nothing if the division has ended.
     State {
-        /// What holds.
+        /// The division as it is now.
         division: Option<Box<DivisionView>>,
     },
 }
@@ -81,7 +81,7 @@ pub enum BalanceRefusal {
     /// The plan makes no division.
     #[error("the table [balance] makes no division: {why}")]
     Unusable {
-        /// What is wrong.
+        /// The fault of the plan.
         why: String,
     },
     /// A domain has no reservation whose budget could be changed.

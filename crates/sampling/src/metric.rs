@@ -55,7 +55,7 @@ pub enum MetricFault {
     /// The number is negative.
     #[error("the value {text} is negative")]
     Negative {
-        /// What is there.
+        /// The value as the report has it.
         text: String,
     },
     /// The report is of a time before the measurement.

@@ -45,7 +45,7 @@ pub(super) fn placed_chains(setting: &FrameSetting<'_>) -> Vec<PlacedChain> {
     placed.collect()
 }
 
-/// What stands against a chain of which the partition of that number is the last one to be placed.
+/// The chain that cannot be in time, of those of which the partition of that number is the last one to be placed.
 pub(super) fn refuting_chain(
     description: &Description,
     chains: &[PlacedChain],

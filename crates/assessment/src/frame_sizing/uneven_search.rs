@@ -46,7 +46,7 @@ struct PlacedForm {
     windows: Vec<(u64, u64)>,
     /// A bit for each step of the frame.
     mask: u128,
-    /// What the tasks of the partition get.
+    /// The verdicts on the partition's tasks in these windows.
     tasks: Rc<Vec<TaskVerdict>>,
 }
 
@@ -103,7 +103,7 @@ pub(super) struct UnevenSearch<'a> {
     chains: Vec<PlacedChain>,
     /// The tasks outside of the partitions that are sized.
     others: Vec<ModeVerdict>,
-    /// What each partition needs of a second.
+    /// The CPU time that each partition needs of a second, in seconds.
     demands: Vec<f64>,
     judged: u64,
     steps: u64,
